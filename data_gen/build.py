@@ -1,0 +1,307 @@
+"""Makes a dataset on disk, whole or not at all; prints nothing and knows no layout's details.
+
+The samples are written into `.NAME.partial` beside the folder, the manifest last, and then the
+folder is renamed: whatever kills the process leaves no folder that has a manifest and is not
+whole. A lock file `.NAME.lock` makes two processes that want the same dataset make it once; the
+next one to hold it removes what a killed one left.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Protocol
+
+from data_gen.errors import BuildCancelled, FolderError, ManifestError, SpaceError
+from data_gen.lock import FileLock
+from data_gen.manifest import FileRecord, Manifest, SampleRecord, read_manifest, write_manifest
+from data_gen.pipeline import Sample, ScratchFiles, VolumeStream, ahead, small_sample
+from data_gen.progress import Meter, ProgressCallback
+from data_gen.spec import GENERATOR_VERSION, DatasetSpec, Layout
+
+Cancel = Callable[[], bool]
+
+_CHUNK_BYTES = 1 << 20
+_SPACE_MARGIN = 1.05
+_BLOCK_BYTES = 4096
+
+
+class Writer(Protocol):
+    """What a layout offers; one writer writes one dataset."""
+
+    parallel: bool
+    """Whether `put` may be called from several threads, in any order."""
+
+    def put(self, sample: Sample) -> None: ...
+    def put_volume(self, index: int, slabs: VolumeStream) -> None: ...
+    def close(self) -> tuple[FileRecord, ...]: ...
+    def abandon(self) -> None: ...
+
+
+def build(
+    spec: DatasetSpec,
+    folder: str | os.PathLike[str],
+    *,
+    progress: ProgressCallback | None = None,
+    cancel: Cancel | None = None,
+    workers: int | None = None,
+    clock: Callable[[], float] = time.perf_counter,
+) -> Manifest:
+    """Makes the dataset in `folder`, or returns at once when it is already there.
+
+    Args:
+        spec: what to make.
+        folder: becomes the dataset's folder; missing or empty, or this very dataset.
+        progress: called about ten times a second, in the calling thread.
+        cancel: asked before each sample or slab; True ends the build with BuildCancelled.
+        workers: threads for images; the usable cores if None.
+        clock: seconds, monotonic; for tests.
+
+    Returns:
+        The manifest, as `read_manifest(folder)` returns it from then on.
+
+    Raises:
+        FolderError: the folder holds something else, or cannot be written.
+        SpaceError: the disk is too full, found before or while writing.
+        BuildCancelled: `cancel` said so. Nothing is left behind, as after KeyboardInterrupt.
+    """
+    target = Path(os.path.abspath(folder))
+    try:
+        with _parents(target), _lock(target, cancel):
+            found = _existing(spec, target)
+            if found is not None:
+                return found
+            partial = partial_folder(target)
+            remove_tree(partial)
+            check_space(spec, target.parent)
+            try:
+                partial.mkdir()
+                manifest = _write(spec, partial, Meter(spec, progress, clock=clock), cancel, workers)
+                write_manifest(partial, manifest)
+                _publish(partial, target)
+            finally:
+                remove_tree(partial)
+            return manifest
+    except OSError as error:
+        raise _explained(error, spec, target) from error
+
+
+def partial_folder(target: Path) -> Path:
+    """Where `target` is being written before it is whole."""
+    return target.with_name(f".{target.name}.partial")
+
+
+def lock_path(target: Path) -> Path:
+    """The lock file that a builder of `target` holds."""
+    return target.with_name(f".{target.name}.lock")
+
+
+def remove_tree(folder: Path) -> None:
+    """Removes a folder; silent when it is not there, raises OSError when it stays."""
+    if folder.is_symlink() or folder.exists():
+        shutil.rmtree(folder)
+
+
+def needed_bytes(spec: DatasetSpec) -> int:
+    """Free disk space that a build asks for: the samples, padding, and LMDB's scratch file."""
+    padding = _BLOCK_BYTES * spec.count if spec.layout != "hdf5" else 0
+    scratch = spec.sample_bytes if (spec.layout, spec.kind) == ("lmdb", "volumes") else 0
+    return int(spec.total_bytes * _SPACE_MARGIN) + padding + scratch + (1 << 20)
+
+
+def check_space(spec: DatasetSpec, parent: Path) -> None:
+    """Raises SpaceError when the disk under `parent` cannot hold the dataset."""
+    free = shutil.disk_usage(parent).free
+    if free < needed_bytes(spec):
+        raise SpaceError(
+            asked=f"{needed_bytes(spec):,} bytes for {spec.count} {spec.kind} in {parent}",
+            found=f"{free:,} bytes free there",
+            do="free some space, choose another disk, or ask for fewer or smaller samples",
+        )
+
+
+@contextlib.contextmanager
+def _parents(target: Path) -> Iterator[None]:
+    """Makes the missing parent folders, and removes them again if the build fails."""
+    missing = [parent for parent in target.parents if not parent.exists()]
+    target.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        yield
+    except BaseException:
+        for parent in missing:
+            with contextlib.suppress(OSError):  # not empty: another process uses it
+                parent.rmdir()
+        raise
+
+
+def _lock(target: Path, cancel: Cancel | None) -> FileLock:
+    try:
+        return FileLock(lock_path(target)).acquire(cancel=cancel)
+    except InterruptedError:
+        raise _cancelled(target) from None
+
+
+def _existing(spec: DatasetSpec, target: Path) -> Manifest | None:
+    """The manifest if the dataset is there already, None if the way is free."""
+    if not target.exists() or (target.is_dir() and not any(target.iterdir())):
+        return None
+    try:
+        manifest = read_manifest(target)
+    except ManifestError as error:
+        raise FolderError(
+            asked=f"a dataset in {target}",
+            found=f"there is something else: {error.found}",
+            do="choose a new or empty folder, or remove this one",
+        ) from None
+    if manifest.spec != spec or manifest.generator != GENERATOR_VERSION:
+        raise FolderError(
+            asked=f"{spec} in {target}",
+            found=f"another dataset is there: {manifest.spec}, generator {manifest.generator}",
+            do="choose another folder, or remove this one",
+        )
+    return manifest
+
+
+def _write(
+    spec: DatasetSpec, folder: Path, meter: Meter, cancel: Cancel | None, workers: int | None
+) -> Manifest:
+    def check() -> None:
+        if cancel is not None and cancel():
+            raise _cancelled(folder)
+
+    writer = _writer(spec, folder)
+    try:
+        if spec.kind == "volumes":
+            samples = _write_volumes(spec, writer, meter, check)
+        else:
+            samples = _write_small(spec, writer, folder, meter, check, workers)
+        files = writer.close()
+    except BaseException:
+        writer.abandon()
+        raise
+    return Manifest(
+        spec=spec,
+        generator=GENERATOR_VERSION,
+        files=files,
+        samples=tuple(samples),
+        versions=_versions(spec.layout),
+    )
+
+
+def _writer(spec: DatasetSpec, folder: Path) -> Writer:
+    # Imported here: h5py and lmdb are not needed, and need not work, for the other layouts.
+    if spec.layout == "hdf5":
+        from data_gen.to_hdf5 import Hdf5Writer
+
+        return Hdf5Writer(spec, folder)
+    if spec.layout == "lmdb":
+        from data_gen.to_lmdb import LmdbWriter
+
+        return LmdbWriter(spec, folder)
+    from data_gen.to_files import FilesWriter
+
+    return FilesWriter(spec, folder)
+
+
+def _write_volumes(
+    spec: DatasetSpec, writer: Writer, meter: Meter, check: Callable[[], None]
+) -> list[SampleRecord]:
+    records = []
+    with ThreadPoolExecutor(1, "data_gen") as pool:
+        for index in range(spec.count):
+            stream = VolumeStream(
+                spec, index, pool, on_slab=check, on_written=lambda size: meter.add(size, 0)
+            )
+            writer.put_volume(index, stream)
+            meter.add(0, 1)
+            records.append(stream.record())
+    return records
+
+
+def _write_small(
+    spec: DatasetSpec,
+    writer: Writer,
+    folder: Path,
+    meter: Meter,
+    check: Callable[[], None],
+    workers: int | None,
+) -> list[SampleRecord]:
+    scratch = ScratchFiles(folder)
+    step = max(1, min(64, _CHUNK_BYTES // spec.sample_bytes))
+
+    def chunk(first: int) -> list[Sample]:
+        made = []
+        for index in range(first, min(first + step, spec.count)):
+            sample = small_sample(spec, index, scratch)
+            if writer.parallel:
+                writer.put(sample)
+                sample = sample._replace(data=b"")
+            made.append(sample)
+        return made
+
+    records: list[SampleRecord] = []
+    threads = workers or usable_cores()
+    try:
+        with ThreadPoolExecutor(threads, "data_gen") as pool:
+            tasks = ((lambda first=first: chunk(first)) for first in range(0, spec.count, step))
+            for samples in ahead(pool, tasks, depth=2 * threads):
+                check()
+                for sample in samples:
+                    if not writer.parallel:
+                        writer.put(sample)
+                    records.append(sample.record)
+                meter.add(sum(sample.record.num_bytes for sample in samples), len(samples))
+    finally:
+        scratch.close()
+    return records
+
+
+def usable_cores() -> int:
+    """Cores this process may run on; a quota of the control group is not looked at."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def _publish(partial: Path, target: Path) -> None:
+    if target.exists():
+        target.rmdir()  # empty, `_existing` saw to that; Windows renames onto nothing
+    os.rename(partial, target)
+
+
+def _versions(layout: Layout) -> dict[str, str]:
+    extra = {"files": (), "hdf5": ("h5py",), "lmdb": ("lmdb",)}[layout]
+    found = {}
+    for name in ("numpy", "pillow", *extra):
+        with contextlib.suppress(PackageNotFoundError):
+            found[name] = version(name)
+    return found
+
+
+def _cancelled(target: Path) -> BuildCancelled:
+    return BuildCancelled(
+        asked=f"the dataset in {target}",
+        found="it was cancelled before it was whole",
+        do="start it again; nothing is left of it",
+    )
+
+
+def _explained(error: OSError, spec: DatasetSpec, target: Path) -> SpaceError | FolderError:
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return SpaceError(
+            asked=f"{spec.total_bytes:,} bytes in {target}",
+            found=f"the disk became full while writing ({error.strerror})",
+            do="free some space or choose another disk; what was written is removed",
+        )
+    return FolderError(
+        asked=f"a dataset in {target}",
+        found=f"{type(error).__name__}: {error}",
+        do="choose a folder that can be written",
+    )
