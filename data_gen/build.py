@@ -15,6 +15,7 @@ import shutil
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Protocol
@@ -83,7 +84,9 @@ def build(
             check_space(spec, target.parent)
             try:
                 partial.mkdir()
-                manifest = _write(spec, partial, Meter(spec, progress, clock=clock), cancel, workers)
+                manifest = _write(
+                    spec, partial, Meter(spec, progress, clock=clock), cancel, workers
+                )
                 write_manifest(partial, manifest)
                 _publish(partial, target)
             finally:
@@ -242,7 +245,7 @@ def _write_small(
             sample = small_sample(spec, index, scratch)
             if writer.parallel:
                 writer.put(sample)
-                sample = sample._replace(data=b"")
+                sample = replace(sample, data=b"")  # do not hold what is written
             made.append(sample)
         return made
 

@@ -1,11 +1,11 @@
 """Everything that can go wrong in data_gen, each with what was asked, what was found and what to do; raises nothing itself.
 
-    DataGenError
-    ├── SpecError               a kind, layout, count, shape or seed that cannot be made  (also a ValueError)
-    ├── FolderError             the target folder holds something else, or cannot be written
-    ├── SpaceError              the disk has not enough room, before or during writing
-    ├── ManifestError           no manifest, a damaged one, or one of a newer format: not a dataset
-    └── BuildCancelled          the caller asked to stop; nothing is left behind
+DataGenError
+├── SpecError               a kind, layout, count, shape or seed that cannot be made  (also a ValueError)
+├── FolderError             the target folder holds something else, or cannot be written
+├── SpaceError              the disk has not enough room, before or during writing
+├── ManifestError           no manifest, a damaged one, or one of a newer format: not a dataset
+└── BuildCancelled          the caller asked to stop; nothing is left behind
 """
 
 from __future__ import annotations

@@ -104,10 +104,17 @@ def pixels(shape: tuple[int, ...], seed: int, index: int) -> Pixels:
     draws = Draws(seed, "image", index)
     kind = draws.below(CLASSES)
     y, x, v, u = (draws.below(_MARGIN) for _ in range(4))
-    light, noise = tiles.smooth[y : y + height, x : x + width], tiles.noise[v : v + height, u : u + width]
+    light, noise = (
+        tiles.smooth[y : y + height, x : x + width],
+        tiles.noise[v : v + height, u : u + width],
+    )
     image: Pixels = np.add(light, noise)
     for number in range(_SHAPES_PER_IMAGE):
-        which = kind + CLASSES * draws.below(_STAMPS // CLASSES) if number == 0 else draws.below(_STAMPS)
+        which = (
+            kind + CLASSES * draws.below(_STAMPS // CLASSES)
+            if number == 0
+            else draws.below(_STAMPS)
+        )
         stamp = tiles.stamps[which]
         rows, columns = stamp.shape
         top, left = draws.below(height - rows + 1), draws.below(width - columns + 1)

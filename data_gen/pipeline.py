@@ -12,8 +12,9 @@ import zlib
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, NamedTuple, TypeVar
+from typing import BinaryIO, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -27,7 +28,8 @@ T = TypeVar("T")
 _SLABS = 3
 
 
-class Sample(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Sample:
     """A small sample: image or document."""
 
     index: int
@@ -35,9 +37,7 @@ class Sample(NamedTuple):
     record: SampleRecord
 
 
-def ahead(
-    pool: ThreadPoolExecutor, tasks: Iterable[Callable[[], T]], depth: int
-) -> Iterator[T]:
+def ahead(pool: ThreadPoolExecutor, tasks: Iterable[Callable[[], T]], depth: int) -> Iterator[T]:
     """Results of the tasks in order; `depth` more are under way while one is being used."""
     waiting: deque[Future[T]] = deque()
     try:
@@ -71,8 +71,7 @@ class ScratchFiles:
         """The scratch file of the calling thread, unbuffered."""
         file: BinaryIO | None = getattr(self._own, "file", None)
         if file is None:
-            file = tempfile.TemporaryFile(dir=self._folder, buffering=0)  # type: ignore[assignment]
-            assert file is not None
+            file = tempfile.TemporaryFile(dir=self._folder, buffering=0)
             self._own.file = file
             self._all.append(file)
         return file
@@ -142,7 +141,7 @@ class VolumeStream:
     ) -> npt.NDArray[np.int16]:
         phantom.fill(slab, first)
         raw = slab.reshape(-1).view(np.uint8)
-        self._crc32 = zlib.crc32(raw, self._crc32)
+        self._crc32 = zlib.crc32(raw.data, self._crc32)
         if len(self._first) < EDGE_BYTES:
             self._first += raw[: EDGE_BYTES - len(self._first)].tobytes()
         self._last = (self._last + raw[-EDGE_BYTES:].tobytes())[-EDGE_BYTES:]

@@ -12,8 +12,10 @@ import sys
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from data_gen.manifest import Manifest, SampleRecord, read_manifest
 
@@ -64,12 +66,12 @@ def _scan_lmdb(root: Path, manifest: Manifest) -> Iterator[tuple[str, str]]:
                 yield f"{NAME}, sample {index}", fault
 
 
-def _fault(record: SampleRecord, blocks: list[np.ndarray]) -> str | None:
+def _fault(record: SampleRecord, blocks: list[npt.NDArray[Any]]) -> str | None:
     size, crc = 0, 0
     for block in blocks:
         raw = np.ascontiguousarray(block).reshape(-1).view(np.uint8)
         size += raw.nbytes
-        crc = zlib.crc32(raw, crc)
+        crc = zlib.crc32(raw.data, crc)
     if size != record.num_bytes:
         return f"{size:,} bytes instead of {record.num_bytes:,}"
     if crc != record.crc32:

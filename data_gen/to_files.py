@@ -67,7 +67,7 @@ class FilesWriter:
         with ThreadPoolExecutor(1) as pool, open(path, "xb", buffering=0) as file:
             file.write(volume_header(self._spec.shape))
             for slab in slabs:
-                _write_all(file, memoryview(slab).cast("B"))
+                _write_all(file, slab.data.cast("B"))
                 unflushed += slab.nbytes
                 if unflushed >= _SYNC_BYTES and (pending is None or pending.done()):
                     pending = pool.submit(flush_to_disk, file.fileno())

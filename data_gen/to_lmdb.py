@@ -70,7 +70,7 @@ class LmdbWriter:
         """Writes a volume through a scratch file."""
         with tempfile.TemporaryFile(dir=self._folder) as scratch:
             for slab in slabs:
-                scratch.write(memoryview(slab).cast("B"))
+                scratch.write(slab.data.cast("B"))
             scratch.flush()
             with (
                 mmap.mmap(scratch.fileno(), 0, access=mmap.ACCESS_READ) as value,
