@@ -69,7 +69,9 @@ def _make(spec: DatasetSpec, out: Path) -> None:
         TransferSpeedColumn(),
         TimeRemainingColumn(),
     )
-    with Progress(*columns, console=_errors, transient=True) as bar:
+    with Progress(
+        *columns, console=_errors, transient=True, disable=not _errors.is_terminal
+    ) as bar:
         task = bar.add_task(f"{spec.count} {spec.kind}", total=spec.total_bytes)
 
         def show(state: data_gen.Progress) -> None:

@@ -1,11 +1,13 @@
-"""Everything that can go wrong in data_gen, each with what was asked, what was found and what to do; raises nothing itself.
+"""Everything that can go wrong in data_gen; must not raise anything itself.
+
+Each error says what was asked, what was found and what to do.
 
 DataGenError
-├── SpecError               a kind, layout, count, shape or seed that cannot be made  (also a ValueError)
-├── FolderError             the target folder holds something else, or cannot be written
-├── SpaceError              the disk has not enough room, before or during writing
-├── ManifestError           no manifest, a damaged one, or one of a newer format: not a dataset
-└── BuildCancelled          the caller asked to stop; nothing is left behind
+├── SpecError        a field of a DatasetSpec that cannot be made (also a ValueError)
+├── FolderError      the target folder holds something else, or cannot be written
+├── SpaceError       the disk has not enough room, before or during writing
+├── ManifestError    not a dataset: no manifest, a damaged one, or one of another format
+└── BuildCancelled   the caller asked to stop; nothing is left behind
 """
 
 from __future__ import annotations

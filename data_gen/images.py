@@ -1,9 +1,11 @@
-"""Photograph-like JPEG images, each a pure function of (shape, seed, index); must not know a layout or a folder.
+"""Photograph-like JPEG images, each a pure function of (shape, seed, index).
 
-An image is the sum of a smooth tile (light and colour gradients), a noise tile (sensor noise and texture), both cut
-at random places from tiles that are made once, and a few ellipses and boxes. Fresh noise costs 4-5 ms an image, all
-of this 0.1 ms. A pixel is one uint32 of the bytes R, G, B, 0: the amplitudes below keep every sum of bytes under 256,
-so that no addition carries into the next channel, nothing has to be clipped and machines agree on every pixel.
+It must not know a layout or a folder. An image is the sum of a smooth tile (light and colour
+gradients), a noise tile (sensor noise and texture), both cut at random places from tiles that are
+made once, and a few ellipses and boxes. Fresh noise costs 4-5 ms an image, all of this 0.1 ms. A
+pixel is one uint32 of the bytes R, G, B, 0: the amplitudes below keep every sum of bytes under
+256, so that no addition carries into the next channel, nothing has to be clipped and machines
+agree on every pixel.
 
 A 500 x 375 JPEG has 45-95 KB, as photos have, so that it costs as much to decode as a photo does.
 """
@@ -20,8 +22,6 @@ from PIL import Image
 from data_gen.randomness import Draws, random_bytes
 
 CLASSES = 10
-BYTES_PER_PIXEL = 0.38
-"""Mean JPEG bytes per pixel, measured over 500 images of 500 x 375; at 160 x 120 it is a tenth more."""
 
 # Largest value of a channel in each part; 94 + 44 + 40 + 4 * 19 = 254.
 _LIGHT, _TEXTURE, _GRAIN, _SHAPE = 94, 44, 40, 19
@@ -50,7 +50,10 @@ def _packed(channels: Channels) -> Pixels:
 
 
 def _stretched(grid: npt.NDArray[np.int32], factor: int) -> npt.NDArray[np.int32]:
-    """Interpolates both axes of (h, w, 3) linearly to ((h - 1) * factor, ...); values come out times factor ** 2."""
+    """Interpolates both axes of (h, w, 3) linearly to ((h - 1) * factor, (w - 1) * factor, 3).
+
+    The values come out times factor ** 2.
+    """
     step = np.arange(factor, dtype=np.int32)[:, None, None]
     for _ in range(2):
         grid = grid[:-1, None] * (factor - step) + grid[1:, None] * step
@@ -93,7 +96,7 @@ def palette(height: int, width: int, seed: int) -> Palette:
 
 
 def label(seed: int, index: int) -> int:
-    """The class of image `index`, 0 ... CLASSES - 1: its first shape is one of that tenth of the stamps."""
+    """The class of image `index`, 0 ... CLASSES - 1: its first shape is of that kind."""
     return Draws(seed, "image", index).below(CLASSES)
 
 
@@ -130,8 +133,9 @@ def rgb(image: Pixels) -> Channels:
 def encode(shape: tuple[int, ...], seed: int, index: int, scratch: BinaryIO) -> bytes:
     """The JPEG of image `index`, written through `scratch`, a real file open unbuffered as "w+b".
 
-    A real file, because Pillow lets go of the GIL only then: two threads encode in 0.70 ms an image, in 1.27 ms
-    when each writes to a BytesIO (1.12 ms alone; Pillow 13). RGBX, because Pillow takes it without a copy.
+    A real file, because Pillow lets go of the GIL only then: two threads encode in 0.70 ms an
+    image, in 1.27 ms when each writes to a BytesIO (1.12 ms alone; Pillow 13). RGBX, because
+    Pillow takes it without a copy.
     """
     image = pixels(shape, seed, index)
     low, high = _QUALITIES

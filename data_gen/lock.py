@@ -31,7 +31,7 @@ else:
 
 
 class FileLock:
-    """An exclusive lock on `path`; `with FileLock(path).acquire(): ...` or `try_acquire` / `release`."""
+    """An exclusive lock on `path`: `with FileLock(path).acquire(): ...`."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

@@ -40,7 +40,7 @@ class SampleRecord:
     num_bytes: int
     crc32: int
     edge_crc32: int
-    """CRC-32 of the first and the last EDGE_BYTES bytes: tells a foreign volume without reading it."""
+    """CRC-32 of the first and the last EDGE_BYTES: tells a foreign volume without reading it."""
     label: int
     """Class of an image or a volume; 0 for text."""
 
@@ -87,7 +87,7 @@ class Manifest:
 
     @classmethod
     def from_json(cls, body: Mapping[str, Any]) -> Manifest:
-        """The manifest of `to_json`'s dict; raises KeyError, TypeError or ValueError if it is not one."""
+        """The manifest of `to_json`'s dict; raises KeyError, TypeError or ValueError for others."""
         columns = body["samples"]
         rows = zip(*(columns[name] for name in _COLUMNS), strict=True)
         return cls(
@@ -107,7 +107,7 @@ def _canonical(body: Mapping[str, Any]) -> bytes:
 
 
 def write_manifest(folder: Path, manifest: Manifest) -> None:
-    """Writes the manifest into `folder` at once: it is there whole or not at all, also after a crash."""
+    """Writes the manifest into `folder`: it is there whole or not at all, also after a crash."""
     body = manifest.to_json()
     text = _canonical(body)
     crc = zlib.crc32(text)

@@ -6,6 +6,7 @@ numpy and CRC-32 let go of the GIL. At most a few samples, or three slabs of a v
 
 from __future__ import annotations
 
+import contextlib
 import tempfile
 import threading
 import zlib
@@ -65,21 +66,20 @@ class ScratchFiles:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._own = threading.local()
-        self._all: list[BinaryIO] = []
+        self._open = contextlib.ExitStack()
 
     def mine(self) -> BinaryIO:
         """The scratch file of the calling thread, unbuffered."""
         file: BinaryIO | None = getattr(self._own, "file", None)
         if file is None:
-            file = tempfile.TemporaryFile(dir=self._folder, buffering=0)
+            file = tempfile.TemporaryFile(dir=self._folder, buffering=0)  # noqa: SIM115 (close)
+            self._open.callback(file.close)
             self._own.file = file
-            self._all.append(file)
         return file
 
     def close(self) -> None:
         """Closes, and so removes, all of them; no thread may use one any more."""
-        while self._all:
-            self._all.pop().close()
+        self._open.close()
 
 
 def small_sample(spec: DatasetSpec, index: int, scratch: ScratchFiles) -> Sample:
@@ -98,7 +98,7 @@ def small_sample(spec: DatasetSpec, index: int, scratch: ScratchFiles) -> Sample
 
 
 class VolumeStream:
-    """The slabs of one volume, made ahead in a thread; its record is complete after the last one."""
+    """The slabs of one volume, made ahead in a thread; its record is complete after the last."""
 
     def __init__(
         self,
@@ -119,7 +119,7 @@ class VolumeStream:
         self._first = self._last = b""
 
     def __iter__(self) -> Iterator[npt.NDArray[np.int16]]:
-        """Yields arrays of (planes, height, width); each is overwritten once the next is asked for."""
+        """Yields arrays of (planes, height, width), each overwritten once the next is asked for."""
         shape = self._spec.shape
         step = volumes.planes_per_slab(shape)
         ring = [np.empty((step, *shape[1:]), dtype=volumes.VOXEL) for _ in range(_SLABS)]

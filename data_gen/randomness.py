@@ -1,7 +1,8 @@
-"""Random numbers that are a pure function of (seed, words); must never keep a state between two calls.
+"""Random numbers that are a pure function of (seed, words); must not keep state between calls.
 
-Small draws come from BLAKE2b (2 us; `numpy.random.default_rng` costs 60 us per sample, measured). Large ones come
-from the raw stream of PCG64, which numpy promises not to change, unlike the streams of `Generator` (NEP 19).
+Small draws come from BLAKE2b (2 us; `numpy.random.default_rng` costs 60 us a sample, measured).
+Large ones come from the raw stream of PCG64, which numpy promises not to change, unlike the
+streams of `Generator` (NEP 19).
 """
 
 from __future__ import annotations

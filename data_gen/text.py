@@ -20,8 +20,8 @@ from data_gen.randomness import Draws, random_bytes
 VOCABULARY = 20_000
 SIGMA = 0.8
 _TABLE = 1 << 16
-_ONSETS = "b c d f g h l m n p r s t v w br ch cl dr fl gr pl pr sh sl st th tr".split()
-_VOWELS = "a e i o u ai ea ee io ou".split()
+_ONSETS = [*"bcdfghlmnprstvw", "br", "ch", "cl", "dr", "fl", "gr", "pl", "pr", "sh", "st", "th"]
+_VOWELS = ["a", "e", "i", "o", "u", "ai", "ea", "ee", "io", "ou"]
 _CODAS = ["", "", "", "l", "m", "n", "r", "s", "t", "nd", "ng", "rt", "st"]
 _QUANTILES = 1024
 

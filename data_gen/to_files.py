@@ -1,8 +1,9 @@
-"""Layout `files`: one file a sample, `samples/00000000.jpg`, `.txt` or `.npy`; must not make content.
+"""Layout `files`: one file a sample; must not make content.
 
-An image or document is stored as its bytes. A volume is stored as a NumPy file of version 1.0: a
-header of 128 bytes that depends on the shape only, then its voxels ("<i2", C order), so that
-`numpy.load(path, mmap_mode="r")` opens it.
+The files are `samples/00000000.jpg`, `.txt` or `.npy`, and so on. An image or document is stored
+as its bytes. A volume is stored as a NumPy file of version 1.0: a header of 128 bytes that depends
+on the shape only, then its voxels ("<i2", C order), so that `numpy.load(path, mmap_mode="r")`
+opens it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Datasets over what data_gen wrote, and the cache they lie in; importing it must not import torch."""
+"""Datasets over what data_gen wrote, and their cache; importing it must not import torch."""
 
 from __future__ import annotations
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -78,20 +80,20 @@ class FilesReader:
     def _path(self, index: int) -> Path:
         return self._root / sample_name(self._spec.kind, index)
 
-    def _opened(self, index: int) -> io.FileIO:
+    @contextlib.contextmanager
+    def _opened(self, index: int) -> Iterator[io.FileIO]:
         """The file of a volume at its first voxel; size and header are as the manifest says."""
         path, length = self._path(index), len(self._header) + int(self._num_bytes[index])
         try:
-            file = open(path, "rb", buffering=0)
+            with open(path, "rb", buffering=0) as file:
+                size = os.fstat(file.fileno()).st_size
+                if size != length:
+                    raise damaged(path, f"it has {size:,} bytes, the manifest says {length:,}")
+                if file.read(len(self._header)) != self._header:
+                    raise damaged(path, f"its header is not of a volume of {self._spec.shape}")
+                yield file
         except OSError as error:
             raise damaged(path, f"it cannot be read: {error.strerror}") from error
-        size = os.fstat(file.fileno()).st_size
-        if size == length and file.read(len(self._header)) == self._header:
-            return file
-        file.close()
-        if size != length:
-            raise damaged(path, f"it has {size:,} bytes, the manifest says {length:,}")
-        raise damaged(path, f"its header is not that of a volume of {self._spec.shape}")
 
     def _fill(self, file: io.FileIO, voxels: Voxels, offset: int, path: Path) -> None:
         """Reads voxels from `offset` bytes after the header until the array is full."""
