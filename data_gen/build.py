@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Protocol
@@ -23,27 +24,31 @@ from typing import Protocol
 from data_gen.errors import BuildCancelled, FolderError, ManifestError, SpaceError
 from data_gen.lock import FileLock
 from data_gen.manifest import FileRecord, Manifest, SampleRecord, read_manifest, write_manifest
-from data_gen.pipeline import Sample, ScratchFiles, VolumeStream, ahead, small_sample
+from data_gen.pipeline import Sample, ScratchFiles, VolumeStream, ahead, make_shared, small_sample
 from data_gen.progress import Meter, ProgressCallback
 from data_gen.spec import GENERATOR_VERSION, DatasetSpec, Layout
+from data_gen.to_files import FilesWriter
 
 Cancel = Callable[[], bool]
 
 _CHUNK_BYTES = 1 << 20
+_CHUNK_SAMPLES = 64
 _SPACE_MARGIN = 1.05
 _BLOCK_BYTES = 4096
 
 
 class Writer(Protocol):
-    """What a layout offers; one writer writes one dataset."""
+    """What each layout offers; one writer writes one dataset, its samples in order."""
 
-    parallel: bool
-    """Whether `put` may be called from several threads, in any order."""
-
-    def put(self, sample: Sample) -> None: ...
     def put_volume(self, index: int, slabs: VolumeStream) -> None: ...
     def close(self) -> tuple[FileRecord, ...]: ...
     def abandon(self) -> None: ...
+
+
+class OneFileWriter(Writer, Protocol):
+    """What HDF5 and LMDB offer beside."""
+
+    def put(self, sample: Sample) -> None: ...
 
 
 def build(
@@ -79,18 +84,17 @@ def build(
             found = _existing(spec, target)
             if found is not None:
                 return found
-            partial = partial_folder(target)
-            remove_tree(partial)
+            working = partial_folder(target)
+            remove_tree(working)
             check_space(spec, target.parent)
             try:
-                partial.mkdir()
-                manifest = _write(
-                    spec, partial, Meter(spec, progress, clock=clock), cancel, workers
-                )
-                write_manifest(partial, manifest)
-                _publish(partial, target)
+                working.mkdir()
+                meter = Meter(spec, progress, clock=clock)
+                manifest = _write(spec, working, meter, cancel, workers)
+                write_manifest(working, manifest)
+                _publish(working, target)
             finally:
-                remove_tree(partial)
+                remove_tree(working)
             return manifest
     except OSError as error:
         raise _explained(error, spec, target) from error
@@ -198,7 +202,7 @@ def _write(
     )
 
 
-def _writer(spec: DatasetSpec, folder: Path) -> Writer:
+def _writer(spec: DatasetSpec, folder: Path) -> FilesWriter | OneFileWriter:
     # Imported here: h5py and lmdb are not needed, and need not work, for the other layouts.
     if spec.layout == "hdf5":
         from data_gen.to_hdf5 import Hdf5Writer
@@ -208,8 +212,6 @@ def _writer(spec: DatasetSpec, folder: Path) -> Writer:
         from data_gen.to_lmdb import LmdbWriter
 
         return LmdbWriter(spec, folder)
-    from data_gen.to_files import FilesWriter
-
     return FilesWriter(spec, folder)
 
 
@@ -230,22 +232,24 @@ def _write_volumes(
 
 def _write_small(
     spec: DatasetSpec,
-    writer: Writer,
+    writer: FilesWriter | OneFileWriter,
     folder: Path,
     meter: Meter,
     check: Callable[[], None],
     workers: int | None,
 ) -> list[SampleRecord]:
     scratch = ScratchFiles(folder)
-    step = max(1, min(64, _CHUNK_BYTES // spec.sample_bytes))
+    step = max(1, min(_CHUNK_SAMPLES, _CHUNK_BYTES // spec.sample_bytes))
+    make_shared(spec)
 
     def chunk(first: int) -> list[Sample]:
         made = []
         for index in range(first, min(first + step, spec.count)):
-            sample = small_sample(spec, index, scratch)
-            if writer.parallel:
-                writer.put(sample)
+            if isinstance(writer, FilesWriter):
+                sample = writer.put_from(index, partial(small_sample, spec, index))
                 sample = replace(sample, data=b"")  # do not hold what is written
+            else:
+                sample = small_sample(spec, index, scratch.mine())
             made.append(sample)
         return made
 
@@ -257,7 +261,7 @@ def _write_small(
             for samples in ahead(pool, tasks, depth=2 * threads):
                 check()
                 for sample in samples:
-                    if not writer.parallel:
+                    if not isinstance(writer, FilesWriter):
                         writer.put(sample)
                     records.append(sample.record)
                 meter.add(sum(sample.record.num_bytes for sample in samples), len(samples))
@@ -273,10 +277,10 @@ def usable_cores() -> int:
     return os.cpu_count() or 1
 
 
-def _publish(partial: Path, target: Path) -> None:
+def _publish(working: Path, target: Path) -> None:
     if target.exists():
         target.rmdir()  # empty, `_existing` saw to that; Windows renames onto nothing
-    os.rename(partial, target)
+    os.rename(working, target)
 
 
 def _versions(layout: Layout) -> dict[str, str]:

@@ -60,6 +60,14 @@ def label_of(spec: DatasetSpec, index: int) -> int:
     return volumes.label(spec.seed, index) if spec.kind == "volumes" else 0
 
 
+def make_shared(spec: DatasetSpec) -> None:
+    """Makes and keeps what all images or documents share, before threads would do so twice."""
+    if spec.kind == "images":
+        images.palette(*spec.shape, spec.seed)
+    elif spec.kind == "text":
+        text.words()
+
+
 class ScratchFiles:
     """One unnamed file in `folder` for each thread that asks; closed by `close`."""
 
@@ -82,10 +90,10 @@ class ScratchFiles:
         self._open.close()
 
 
-def small_sample(spec: DatasetSpec, index: int, scratch: ScratchFiles) -> Sample:
-    """Image or document `index` with its record."""
+def small_sample(spec: DatasetSpec, index: int, scratch: BinaryIO) -> Sample:
+    """Image or document `index` with its record; an image is left in `scratch`."""
     if spec.kind == "images":
-        data = images.encode(spec.shape, spec.seed, index, scratch.mine())
+        data = images.encode(spec.shape, spec.seed, index, scratch)
     else:
         data = text.encode(spec.shape, spec.seed, index)
     record = SampleRecord(

@@ -38,8 +38,8 @@ def _word(rank: int) -> str:
 
 
 @functools.cache
-def _words() -> npt.NDArray[np.object_]:
-    """Word of each entry of the table, most frequent first; the same for every seed."""
+def words() -> npt.NDArray[np.object_]:
+    """The word of each entry of the table, most frequent first; the same for every seed."""
     weights = 1.0 / (np.arange(VOCABULARY) + 2.7)
     shares = np.cumsum(weights)
     ranks = np.searchsorted(shares / shares[-1], (np.arange(_TABLE) + 0.5) / _TABLE)
@@ -69,6 +69,6 @@ def encode(shape: tuple[int, ...], seed: int, index: int) -> bytes:
         # Words have 5 letters and a blank on average: one block is nearly always enough.
         count = length // 5 + 8
         picks = random_bytes(2 * count, seed, "text", index, block).view("<u2")
-        text += " ".join(_words()[picks]) + " "
+        text += " ".join(words()[picks]) + " "
         block += 1
     return text[: length - 1].encode() + b"."

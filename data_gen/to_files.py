@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import io
 import os
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
+from typing import BinaryIO
 
 import numpy as np
 
@@ -44,31 +46,33 @@ def flush_to_disk(descriptor: int) -> None:
 
 
 class FilesWriter:
-    """Writes the samples of a spec below `folder`; `put` may be called from several threads."""
-
-    parallel = True
+    """Writes the samples of a spec below `folder`."""
 
     def __init__(self, spec: DatasetSpec, folder: Path) -> None:
         self._spec = spec
         self._folder = folder
         (folder / FOLDER).mkdir()
 
-    def put(self, sample: Sample) -> None:
-        """Writes an image or a document."""
+    def put_from(self, index: int, make: Callable[[BinaryIO], Sample]) -> Sample:
+        """Makes and writes an image or a document; may be called from several threads.
+
+        `make` gets the sample's own file as scratch: an image is encoded right into it.
+        """
         # Not flushed one by one: 10,000 flushes cost minutes. `verify` finds what a crash lost.
-        path = self._folder / sample_name(self._spec.kind, sample.index)
-        with open(path, "xb", buffering=0) as file:
-            file.write(sample.data)
+        with self._created(index) as file:
+            sample = make(file)
+            if self._spec.kind != "images":
+                write_all(file, memoryview(sample.data))
+            return sample
 
     def put_volume(self, index: int, slabs: VolumeStream) -> None:
         """Writes a volume slab by slab, flushing what is written from a thread meanwhile."""
-        path = self._folder / sample_name("volumes", index)
         pending: Future[None] | None = None
         unflushed = 0
-        with ThreadPoolExecutor(1) as pool, open(path, "xb", buffering=0) as file:
+        with ThreadPoolExecutor(1) as pool, self._created(index) as file:
             file.write(volume_header(self._spec.shape))
             for slab in slabs:
-                _write_all(file, slab.data.cast("B"))
+                write_all(file, slab.data.cast("B"))
                 unflushed += slab.nbytes
                 if unflushed >= _SYNC_BYTES and (pending is None or pending.done()):
                     pending = pool.submit(flush_to_disk, file.fileno())
@@ -84,7 +88,11 @@ class FilesWriter:
     def abandon(self) -> None:
         """Nothing is open between two samples."""
 
+    def _created(self, index: int) -> io.FileIO:
+        return open(self._folder / sample_name(self._spec.kind, index), "x+b", buffering=0)
 
-def _write_all(file: io.FileIO, data: memoryview) -> None:
+
+def write_all(file: io.FileIO, data: memoryview) -> None:
+    """Writes all of the data; one call to `write` may write less, and at most 2 GiB."""
     while data.nbytes:
         data = data[file.write(data) :]

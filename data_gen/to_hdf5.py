@@ -35,8 +35,6 @@ def shard_name(shard: int) -> str:
 class Hdf5Writer:
     """Writes the samples of a spec into `folder/data.h5`, in order."""
 
-    parallel = False
-
     def __init__(self, spec: DatasetSpec, folder: Path) -> None:
         self._spec = spec
         self._folder = folder

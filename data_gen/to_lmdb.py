@@ -34,8 +34,6 @@ def sample_key(index: int) -> bytes:
 class LmdbWriter:
     """Writes the samples of a spec into `folder/data.mdb`, in order."""
 
-    parallel = False
-
     def __init__(self, spec: DatasetSpec, folder: Path) -> None:
         self._spec = spec
         self._folder = folder
