@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import signal
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -60,7 +61,7 @@ def _shape(kind: Kind, sample_size: str | None, shape: str | None) -> tuple[int,
         ) from None
 
 
-def _make(spec: DatasetSpec, out: Path) -> None:
+def _make(spec: DatasetSpec, out: Path, stop: Callable[[], bool]) -> None:
     began = time.perf_counter()
     columns = (
         TextColumn("{task.description}"),
@@ -77,7 +78,7 @@ def _make(spec: DatasetSpec, out: Path) -> None:
         def show(state: data_gen.Progress) -> None:
             bar.update(task, completed=state.done_bytes, total=state.total_bytes)
 
-        manifest = data_gen.build(spec, out, progress=show)
+        manifest = data_gen.build(spec, out, progress=show, cancel=stop)
     seconds = time.perf_counter() - began
     size = format_bytes(manifest.num_bytes)
     speed = format_bytes(manifest.num_bytes / seconds)
@@ -97,7 +98,7 @@ def _maker(kind: Kind) -> Callable[..., None]:
         ] = None,
         seed: Annotated[int, typer.Option(help="Another seed, other samples.")] = 0,
     ) -> None:
-        with _reported():
+        with _reported(), _stoppable() as stop:
             spec = DatasetSpec(
                 kind=kind,
                 layout=layout,  # type: ignore[arg-type]  # the spec checks it
@@ -105,7 +106,7 @@ def _maker(kind: Kind) -> Callable[..., None]:
                 shape=_shape(kind, sample_size, shape),
                 seed=seed,
             )
-            _make(spec, out)
+            _make(spec, out, stop)
 
     return command
 
@@ -128,8 +129,7 @@ def verify(folder: Annotated[Path, typer.Argument(help="Folder of a dataset.")])
 
 @contextlib.contextmanager
 def _reported() -> Iterator[None]:
-    """Turns errors into messages and exit codes; SIGTERM ends as Ctrl-C does."""
-    previous = signal.signal(signal.SIGTERM, _interrupt)
+    """Turns errors into messages and exit codes."""
     try:
         yield
     except (SpecError, SpaceError, FolderError) as error:
@@ -142,14 +142,31 @@ def _reported() -> Iterator[None]:
         _tell(error)
         raise typer.Exit(1) from None
     except KeyboardInterrupt:
-        _errors.print("interrupted; nothing is left behind")
+        _errors.print("interrupted")
         raise typer.Exit(130) from None
+
+
+@contextlib.contextmanager
+def _stoppable() -> Iterator[Callable[[], bool]]:
+    """Whether Ctrl-C or SIGTERM asked to stop; a second Ctrl-C raises KeyboardInterrupt.
+
+    A question, because an exception from a signal handler may be lost in C code that runs Python
+    code and clears its error: 2 of 70 were while modules were imported (tried), and the build went
+    on to its end.
+    """
+    asked = threading.Event()
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        if asked.is_set():
+            raise KeyboardInterrupt
+        asked.set()
+
+    previous = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield asked.is_set
     finally:
-        signal.signal(signal.SIGTERM, previous)
-
-
-def _interrupt(number: int, frame: FrameType | None) -> None:
-    raise KeyboardInterrupt
+        for number, handler in previous.items():
+            signal.signal(number, handler)
 
 
 def _tell(error: DataGenError) -> None:

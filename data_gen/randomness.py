@@ -12,6 +12,7 @@ from collections.abc import Iterator
 
 import numpy as np
 import numpy.typing as npt
+from numpy.random import PCG64
 
 
 def _digest(seed: int, words: tuple[int | str, ...], num_bytes: int) -> bytes:
@@ -45,6 +46,6 @@ class Draws:
 
 def random_bytes(num_bytes: int, seed: int, *words: int | str) -> npt.NDArray[np.uint8]:
     """An array of `num_bytes` uniform bytes, the same for the same seed and words."""
-    bits = np.random.PCG64(int.from_bytes(_digest(seed, words, 16), "little"))
+    bits = PCG64(int.from_bytes(_digest(seed, words, 16), "little"))
     raw = bits.random_raw(-(-num_bytes // 8)).astype("<u8", copy=False)
     return raw.view(np.uint8)[:num_bytes]

@@ -6,6 +6,7 @@ import itertools
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -25,10 +26,9 @@ CopyDataset = Callable[[Kind, Layout], Path]
 def make_spec() -> MakeSpec:
     """A small spec; any field may be given."""
 
-    def make(kind: Kind, layout: Layout, **fields: object) -> DatasetSpec:
-        return DatasetSpec(
-            kind=kind, layout=layout, **{"count": 7, "shape": SHAPES[kind], "seed": 3, **fields}
-        )
+    def make(kind: Kind, layout: Layout, **fields: Any) -> DatasetSpec:
+        given: dict[str, Any] = {"count": 7, "shape": SHAPES[kind], "seed": 3, **fields}
+        return DatasetSpec(kind=kind, layout=layout, **given)
 
     return make
 

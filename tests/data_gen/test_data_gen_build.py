@@ -30,7 +30,8 @@ from data_gen import (
     build,
     read_manifest,
 )
-from data_gen.build import FileLock, lock_path, partial_folder
+from data_gen.build import lock_path, partial_folder
+from data_gen.lock import FileLock
 from data_gen.progress import Meter
 
 MakeSpec = Callable[..., DatasetSpec]
@@ -124,7 +125,9 @@ def test_a_file_in_the_way_is_an_error(make_spec: MakeSpec, tmp_path: Path) -> N
             build(make_spec("text", "files"), target)
 
 
-def test_empty_folder_is_taken(pair: tuple[Kind, Layout], make_spec: MakeSpec, tmp_path: Path):
+def test_empty_folder_is_taken(
+    pair: tuple[Kind, Layout], make_spec: MakeSpec, tmp_path: Path
+) -> None:
     (tmp_path / "data").mkdir()
     build(make_spec(*pair), tmp_path / "data")
     assert [path.name for path in tmp_path.iterdir()] == ["data"]
@@ -200,8 +203,12 @@ def test_two_threads_make_it_once(make_spec: MakeSpec, tmp_path: Path) -> None:
     begun: list[Progress] = []
     spec = make_spec("images", "files", count=100)
 
+    def note(state: Progress) -> None:
+        if state.done_bytes == 0:
+            begun.append(state)
+
     def make() -> None:
-        build(spec, tmp_path / "data", progress=lambda s: s.done_bytes or begun.append(s))
+        build(spec, tmp_path / "data", progress=note)
 
     threads = [threading.Thread(target=make) for _ in range(4)]
     for thread in threads:

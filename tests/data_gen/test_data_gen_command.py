@@ -92,5 +92,5 @@ def test_interrupted_command_leaves_nothing(number: signal.Signals, tmp_path: Pa
         child.kill()
         child.wait()
     assert child.returncode == 130
-    assert "nothing is left" in errors
+    assert "nothing is left" in errors, errors
     assert list(tmp_path.iterdir()) == []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -12,7 +13,13 @@ from hypothesis import strategies as st
 from data_gen import DEFAULT_SHAPES, KINDS, LAYOUTS, DatasetSpec, SpecError, shape_for
 from data_gen.sizes import format_bytes, parse_bytes
 
-GOOD = {"kind": "volumes", "layout": "files", "count": 2, "shape": (4, 8, 8), "seed": 1}
+GOOD: dict[str, Any] = {
+    "kind": "volumes",
+    "layout": "files",
+    "count": 2,
+    "shape": (4, 8, 8),
+    "seed": 1,
+}
 
 
 @st.composite

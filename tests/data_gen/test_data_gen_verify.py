@@ -58,7 +58,7 @@ def read_sample(folder: Path, pair: tuple[Kind, Layout], index: int) -> bytes:
     if layout == "lmdb":
         path = os.fspath(folder / "data.mdb")
         with lmdb.open(path, subdir=False, readonly=True, lock=False) as env, env.begin() as reader:
-            return bytes(reader.get(b"%08d" % index))[100:200]
+            return bytes(reader.get(b"%08d" % index, b""))[100:200]
     if layout == "hdf5":
         with h5py.File(folder / "data.h5") as file:
             if kind == "volumes":
