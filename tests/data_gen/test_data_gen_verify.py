@@ -37,6 +37,7 @@ def test_whole_dataset_has_no_problems(pair: tuple[Kind, Layout], built: Path) -
     assert verify(built / "-".join(pair)) == []
 
 
+@pytest.mark.slow  # children read the damaged files
 def test_flipped_byte_of_a_sample_is_named(
     pair: tuple[Kind, Layout], copy_dataset: CopyDataset
 ) -> None:
@@ -70,6 +71,7 @@ def read_sample(folder: Path, pair: tuple[Kind, Layout], index: int) -> bytes:
     return sample_path(folder, index).read_bytes()[-100:]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("layout", ["hdf5", "lmdb"])
 def test_flipped_byte_anywhere_in_the_file_is_found(
     layout: Layout, copy_dataset: CopyDataset
@@ -85,6 +87,7 @@ def test_flipped_byte_anywhere_in_the_file_is_found(
     assert verify(folder) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lost", [1, 4096])
 def test_truncation_is_named(
     pair: tuple[Kind, Layout], lost: int, copy_dataset: CopyDataset
@@ -106,6 +109,7 @@ def test_missing_file_is_named(pair: tuple[Kind, Layout], copy_dataset: CopyData
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_missing_sample_is_named(kind: Kind, copy_dataset: CopyDataset) -> None:
     folder = copy_dataset(kind, "lmdb")

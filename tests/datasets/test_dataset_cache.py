@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -166,6 +167,7 @@ def test_estimate_is_told_before(home: Path) -> None:
     assert small.seconds > 0
 
 
+@pytest.mark.slow
 def test_import_is_light() -> None:
     code = "import sys, labkit.datasets.cache; print('torch' in sys.modules, 'h5py' in sys.modules)"
     found = subprocess.run(
@@ -179,6 +181,7 @@ def environment() -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(60)
 def test_mark_ends_with_its_process(home: Path) -> None:
     """A killed user of a dataset does not keep it for ever."""
@@ -203,6 +206,7 @@ def test_mark_ends_with_its_process(home: Path) -> None:
     assert len(cache.clean()) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(60)
 def test_two_processes_make_it_once(home: Path) -> None:
     """Three ask at the same time; one makes it, the others wait and find it."""
@@ -213,8 +217,6 @@ def test_two_processes_make_it_once(home: Path) -> None:
         "print(len(steps) > 0)\n"
     )
     wanted = DatasetSpec(kind="volumes", layout="files", count=8, shape=(32, 512, 512), seed=0)
-    import json
-
     children = [
         subprocess.Popen(
             [sys.executable, "-c", code, json.dumps(wanted.to_json())],
