@@ -134,6 +134,7 @@ def main() -> None:
     parser.add_argument("what", nargs="*", choices=["volumes", "images"], default=[])
     parser.add_argument("--pairs", type=int, default=5)
     parser.add_argument("--volume-size", type=parse_bytes, default=1 << 30)
+    # Fewer are made in a second, of which the tiles, made once, take 50 ms: 1,000 give about 0.80.
     parser.add_argument("--images", type=int, default=2000)
     parser.add_argument("--folder", type=Path, help="where to write; the temporary folder if none")
     options = parser.parse_args()
