@@ -1,0 +1,210 @@
+"""What happens in a run, one JSON line each; frozen records without I/O.
+
+An event is a header (which trial, host and rank, at which moment) and a body. Event times are
+seconds of ``time.monotonic`` on the host that wrote them; durations are ``time.perf_counter``.
+It must not read or write files and must not import torch.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from dataclasses import dataclass, field
+from typing import Any
+
+FORMAT_VERSION = 1
+"""1: first form. A reader accepts every version up to its own; runs of each stay in tests/data."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Queued:
+    """The run waits for the machine: another measurement holds it."""
+
+    position: int
+    """How many runs are before this one; 0 when the machine is ours."""
+    holder: str
+    """Who measures now (name and process id), for people."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Preparing:
+    """A dataset is being written; counts are bytes."""
+
+    done: int
+    total: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrialStarted:
+    """The trial's process begins to make its loader."""
+
+    pid: int
+    launch: str
+    """How the process came to be: ``cold`` (fresh interpreter) or ``forked`` (from the host)."""
+    started: float
+    """Monotonic seconds just before ``make_loader``: the first batch is counted from here."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchBuilt:
+    """What building one batch cost, stamped in the process that built it."""
+
+    worker: int
+    """Worker id; -1 in the main process."""
+    pid: int
+    epoch: int
+    batch: int
+    started: float
+    """Monotonic seconds at which the first sample was asked for."""
+    fetch_seconds: float
+    """Time in the dataset's ``__getitem__`` less its transform, summed over the batch."""
+    transform_seconds: float
+    """Time in the dataset's ``transform``, summed over the batch."""
+    collate_seconds: float
+    done: float
+    """Monotonic seconds at which the collated batch was ready."""
+    handover_seconds: float
+    """The part of the consumer's wait that came after the batch was ready (0 if it was queued)."""
+    cpu_seconds: float
+    """CPU time that the building process has used since it began, all threads, at ``done``."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchLoaded:
+    """The consumer has received one batch and done its step."""
+
+    epoch: int
+    batch: int
+    wait_seconds: float
+    """Time inside ``next``: for the first batch of an epoch this includes starting workers."""
+    step_seconds: float
+    samples: int
+    num_bytes: int
+    """Bytes of the tensors in the batch."""
+    warmup: bool
+    cpu_seconds: float
+    """CPU time of the consuming process since it began, after the step."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessMemory:
+    """Memory of one process, in bytes."""
+
+    pid: int
+    role: str
+    """``main`` for the process that consumes, ``child`` for its descendants."""
+    rss: int
+    """Resident pages, shared ones counted in full."""
+    pss: int
+    """Resident pages, shared ones divided by the number of processes that map them."""
+    anonymous: int
+    """The part of PSS that no file backs: what the process itself allocated."""
+    private: int
+    """Pages that die with the process."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemorySampled:
+    """Memory of the trial's whole process tree at one moment, in bytes, seen from outside."""
+
+    processes: tuple[ProcessMemory, ...]
+    shared_memory: int
+    """Shared-memory files of the tree, each counted once by inode, unlinked ones included."""
+    cache: int
+    """Page cache charged to the trial's control group; 0 where it cannot be known."""
+    source: str
+    """How it was read: ``smaps`` (exact), ``psutil`` (weaker: no shared memory in flight)."""
+
+    @property
+    def total(self) -> int:
+        """Anonymous PSS of the tree plus shared memory once per inode: what the tree holds."""
+        return sum(process.anonymous for process in self.processes) + self.shared_memory
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CountersSampled:
+    """Counters of the trial's process tree, cumulative since the trial began."""
+
+    voluntary_switches: int
+    involuntary_switches: int
+    device_read_bytes: int
+    load: float
+    """Cores kept busy by processes that are not of this run since the last sample."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WarningCaught:
+    """A Python warning of the trial, shown as a fact (such as torch's suggested worker count)."""
+
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrialEnded:
+    """The last word on a trial, written by the warden."""
+
+    status: str
+    """A value of `labkit.records.Status`."""
+    detail: str
+    """One sentence for people; empty when completed."""
+    evidence: dict[str, Any] = field(default_factory=dict)
+    """What the status rests on: exit code, signal, peak, traceback, mechanism."""
+    sampling_seconds: float = 0.0
+    """CPU time that the warden spent on watching this trial."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExperimentEnded:
+    """The run is over; nothing follows."""
+
+    status: str
+    detail: str
+
+
+Body = (
+    Queued | Preparing | TrialStarted | BatchBuilt | BatchLoaded | MemorySampled
+    | CountersSampled | WarningCaught | TrialEnded | ExperimentEnded
+)  # fmt: skip
+_BODIES: dict[str, type[Any]] = {body.__name__: body for body in Body.__args__}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """One line of a run: who says it, when, and what."""
+
+    trial: str
+    """Id of the trial; empty for the run as a whole."""
+    host: str
+    rank: int
+    t: float
+    """Seconds of ``time.monotonic`` at the writer."""
+    body: Body
+
+
+def to_line(event: Event) -> str:
+    """The event as one JSON line, newline included."""
+    body = dataclasses.asdict(event.body)
+    head = {"v": FORMAT_VERSION, "kind": type(event.body).__name__, "trial": event.trial}
+    rest = {"host": event.host, "rank": event.rank, "t": event.t}
+    return json.dumps(head | rest | {"body": body}, separators=(",", ":")) + "\n"
+
+
+def from_line(line: str) -> Event | None:
+    """The event of a line; None for a torn line or a kind that this version does not know.
+
+    Fields that a later version added are ignored, so that an older reader still opens the run.
+    """
+    try:
+        raw = json.loads(line)
+        kind = _BODIES.get(raw["kind"])
+        if kind is None:
+            return None
+        known = {f.name for f in dataclasses.fields(kind)}
+        values = {name: value for name, value in raw["body"].items() if name in known}
+        if kind is MemorySampled:
+            values["processes"] = tuple(ProcessMemory(**item) for item in values["processes"])
+        return Event(
+            trial=raw["trial"], host=raw["host"], rank=raw["rank"], t=raw["t"], body=kind(**values)
+        )
+    except (ValueError, KeyError, TypeError):
+        return None

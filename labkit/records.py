@@ -1,0 +1,320 @@
+"""The vocabulary of labkit: frozen, checked records that every room imports.
+
+It must not do I/O, must not import torch, and must not know any other room.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, Literal
+
+from labkit.errors import ParameterError
+
+if TYPE_CHECKING:
+    from labkit.summary import Summary
+
+Value = int | float | str | bool
+Params = Mapping[str, Any]
+"""Parameter name to its value; a sweep parameter holds a tuple of values."""
+
+RESERVED = ("size", "repeats", "seed", "timeout")
+"""Names that `labkit.run` keeps for itself; no Param may use them."""
+
+
+class Status(StrEnum):
+    """How a trial or a run ended."""
+
+    COMPLETED = "completed"
+    OUT_OF_MEMORY = "out_of_memory"
+    TIMED_OUT = "timed_out"
+    CANCELLED = "cancelled"
+    FAILED = "failed"
+
+
+class Outcome(StrEnum):
+    """What a measurement says about a claim."""
+
+    REPRODUCED = "reproduced"
+    NOT_REPRODUCED = "not_reproduced"
+    CANNOT_TELL = "cannot_tell"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Param:
+    """One control of an experiment: feeds widget, command-line option and check alike."""
+
+    name: str
+    label: str
+    help: str
+    default: Any
+    """A value, or a tuple of values when `sweep`."""
+    choices: tuple[Value, ...] = ()
+    low: float | None = None
+    high: float | None = None
+    sweep: bool = False
+
+    def __post_init__(self) -> None:
+        if self.name in RESERVED:
+            raise ParameterError(
+                asked=f"a parameter called {self.name!r}",
+                found=f"{', '.join(RESERVED)} are reserved for labkit.run",
+                do="choose another name",
+            )
+        if self.default is not None:
+            self.check(self.default)
+
+    def check(self, value: Any) -> Any:
+        """The value in its canonical form (sweeps become tuples without repetition).
+
+        Raises:
+            ParameterError: wrong type, outside the range or not among the choices.
+        """
+        if not self.sweep:
+            return self._check_one(value)
+        many = tuple(value) if isinstance(value, (list, tuple, range)) else (value,)
+        if not many:
+            raise self._error(value, "an empty list")
+        return tuple(dict.fromkeys(self._check_one(item) for item in many))
+
+    def _check_one(self, value: Any) -> Value:
+        if self.choices:
+            if value not in self.choices:
+                raise self._error(value, repr(value))
+            return value  # type: ignore[no-any-return]
+        sample = self.default[0] if isinstance(self.default, tuple) else self.default
+        wants_int = isinstance(sample, int) or (sample is None and self.high is not None)
+        if isinstance(value, bool) or not isinstance(value, (int, float)):
+            raise self._error(value, f"{value!r}, which is not a number")
+        if not math.isfinite(value) or (wants_int and value != int(value)):
+            raise self._error(value, f"{value!r}, which is not a whole number")
+        if self.low is not None and value < self.low or self.high is not None and value > self.high:
+            raise self._error(value, f"{value!r}, which is outside the range")
+        return int(value) if wants_int else float(value)
+
+    @property
+    def valid(self) -> str:
+        """The valid values in words."""
+        if self.choices:
+            return "one of " + ", ".join(str(choice) for choice in self.choices)
+        return f"a number from {self.low:g} to {self.high:g}" if self.high is not None else "a number"
+
+    def _error(self, value: Any, found: str) -> ParameterError:
+        many = " (or a list of such values)" if self.sweep else ""
+        return ParameterError(
+            asked=f"{self.name}={value!r}", found=found, do=f"give {self.valid}{many}"
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryBudget:
+    """How much memory a trial's whole process tree may hold."""
+
+    limit_bytes: int
+    scope: Literal["tree"] = "tree"
+
+    def __post_init__(self) -> None:
+        if self.limit_bytes <= 0:
+            raise ParameterError(
+                asked=f"a memory budget of {self.limit_bytes} bytes",
+                found="a budget must be positive",
+                do="give a larger limit",
+            )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """One combination of parameter values: the thing that is compared."""
+
+    params: dict[str, Value]
+    label: str
+    """Short name, as the figure writes it."""
+    story: str = ""
+    """Which curve it belongs to; empty when the experiment tells one story only."""
+    x: float = 0.0
+    """Where it stands on the figure's horizontal axis."""
+    batches: int = 64
+    """Batches that are measured after the warm-up."""
+    warmup: int = 0
+    """Batches before the rate counts (section 3 of measuring: workers x prefetch_factor)."""
+    dataset: dict[str, Any] | None = None
+    """JSON form of a `data_gen.DatasetSpec`, or None when the experiment brings its own data."""
+    budget: MemoryBudget | None = None
+
+    @property
+    def key(self) -> str:
+        """Identifies the setting within a run."""
+        values = ",".join(f"{name}={value}" for name, value in sorted(self.params.items()))
+        return f"{self.story}:{values}"
+
+    def __getitem__(self, name: str) -> Any:
+        return self.params[name]
+
+
+def setting_from_json(raw: Mapping[str, Any]) -> Setting:
+    """The setting of ``dataclasses.asdict``'s form."""
+    budget = raw.get("budget")
+    rest = {name: value for name, value in raw.items() if name != "budget"}
+    return Setting(**rest, budget=MemoryBudget(**budget) if budget else None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trial:
+    """One attempt at one setting, in a process tree of its own. JSON only."""
+
+    id: str
+    setting: Setting
+    repeat: int
+    """The round it belongs to, from 0."""
+    seed: int
+    timeout_seconds: float
+    launch: Literal["process"] = "process"
+    fresh: Literal["cold", "forked"] = "forked"
+    """``forked`` shares an interpreter that has imported torch (Linux only; else run by the host)."""
+
+    def __getitem__(self, name: str) -> Any:
+        return self.setting.params[name]
+
+    def to_json(self) -> dict[str, Any]:
+        """A JSON-able dict; `trial_from_json` is its inverse."""
+        return asdict(self)
+
+
+def trial_from_json(raw: Mapping[str, Any]) -> Trial:
+    """The trial of `Trial.to_json`."""
+    return Trial(**{**raw, "setting": setting_from_json(raw["setting"])})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Context:
+    """What ``make_loader`` and ``make_step`` get beside the trial."""
+
+    dataset_folder: str | None
+    """Where the setting's dataset lies; None when it asked for none."""
+    rank: int = 0
+    world_size: int = 1
+    host: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Environment:
+    """The machine at the moment of a run; verdicts are judged by it, never by the reader's machine.
+
+    Bytes are bytes, None means that this system cannot tell.
+    """
+
+    machine_id: str
+    """Random, made once per installation; says nothing about the machine or its owner."""
+    cpu: str
+    logical_cores: int
+    usable_cores: int
+    """The lowest of affinity, control-group quota (rounded up) and the logical cores."""
+    affinity_cores: int
+    quota_cores: float | None
+    memory_total_bytes: int
+    memory_available_bytes: int
+    memory_limit_bytes: int | None
+    """The control group's limit where one is set."""
+    shm_total_bytes: int | None
+    shm_available_bytes: int | None
+    disk_available_bytes: int
+    """Free space where datasets are kept."""
+    os: str
+    python: str
+    torch: str
+    """Version, read from the installed metadata without importing torch; empty when absent."""
+    start_method: str
+    """How this Python starts processes by default: fork, forkserver or spawn."""
+    load_cores: float
+    """Cores kept busy by others while it was measured."""
+    budget_mechanism: str = "none"
+    labkit: str = ""
+
+
+def environment_from_json(raw: Mapping[str, Any]) -> Environment:
+    """The environment of ``dataclasses.asdict``'s form; unknown fields are ignored."""
+    return Environment(**{k: v for k, v in raw.items() if k in Environment.__slots__})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """What one measurement says about one claim (one story of it)."""
+
+    claim: str
+    story: str
+    outcome: Outcome
+    effect: float | None
+    """A ratio or share, as the sentence says; None when nothing could be compared."""
+    interval: tuple[float, float] | None
+    threshold: float
+    sentence: str
+    """One sentence with the numbers, their units and the noise."""
+    reasons: tuple[str, ...] = ()
+    """Why it cannot be told, or why it may have come out otherwise."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Needs:
+    """What a run asks of the machine, for the person who is about to start it."""
+
+    seconds: float
+    disk_bytes: int
+    memory_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Curves:
+    """A figure of rates over the number of workers, one curve per story."""
+
+    x_label: str
+    y_label: str
+    stages: bool = True
+    """Whether the time of each stage is drawn beside the curves."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Experiment:
+    """One lab: what is varied, how it is loaded, and how it is judged."""
+
+    name: str
+    title: str
+    question: str
+    claims: tuple[str, ...]
+    params: tuple[Param, ...]
+    settings: Callable[[Params, Environment], Sequence[Setting]]
+    make_loader: Callable[[Trial, Context], Any]
+    """Runs in the trial's process: returns an iterable of batches, usually a DataLoader."""
+    judge: Callable[[Summary, Environment], tuple[Verdict, ...]]
+    needs: Needs = field(default=Needs(seconds=60, disk_bytes=0, memory_bytes=1 << 30))
+    make_step: Callable[[Trial, Context], Callable[[Any], None]] | None = None
+    """Runs in the trial's process: what the consumer does with a batch; None does nothing."""
+    small: dict[str, Any] = field(default_factory=dict)
+    """Parameter values that replace the defaults at small size."""
+    repeats: int = 5
+    small_repeats: int = 2
+    fresh: Literal["cold", "forked"] = "forked"
+    refine: Callable[[Summary], Sequence[Setting]] | None = None
+    figure: Curves = field(default=Curves(x_label="workers", y_label="samples per second"))
+
+    def resolve(self, given: Params, *, size: str) -> dict[str, Any]:
+        """Every parameter's checked value: given, else small size's, else the default.
+
+        Raises:
+            ParameterError: an unknown name, or a value outside its range.
+        """
+        known = {param.name: param for param in self.params}
+        for name in given:
+            if name not in known:
+                raise ParameterError(
+                    asked=f"{self.name} with {name}={given[name]!r}",
+                    found=f"it has no parameter {name!r}",
+                    do=f"use one of {', '.join([*known, *RESERVED])}",
+                )
+        base = {param.name: param.default for param in self.params}
+        values = base | (self.small if size == "small" else {}) | dict(given)
+        return {
+            name: value if value is None else known[name].check(value)
+            for name, value in values.items()
+        }

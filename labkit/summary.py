@@ -1,0 +1,111 @@
+"""What a run's events add up to; computed on reading, never stored.
+
+Frozen records only: `labkit.measure.summary` computes them. It must not do I/O.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from labkit.records import Setting, Status
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Interval:
+    """A median with the interval that the noise allows."""
+
+    median: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StageSeconds:
+    """Where a sample's time goes: seconds per sample, medians over trials.
+
+    All are 0 when the loader was not instrumented.
+    """
+
+    fetch: float
+    transform: float
+    collate: float
+    handover: float
+
+    @property
+    def total(self) -> float:
+        """Seconds per sample over all stages."""
+        return self.fetch + self.transform + self.collate + self.handover
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrialSummary:
+    """One trial's numbers; those that a died trial did not reach are None."""
+
+    trial: str
+    setting: str
+    """Key of the setting."""
+    repeat: int
+    status: Status
+    detail: str
+    batches: int
+    samples: int
+    samples_per_second: float | None
+    """Samples over time of the batches after the warm-up."""
+    first_batch_seconds: float | None
+    """From just before the loader was made to the first batch in hand."""
+    wait_share: float | None
+    """Wait over wait plus step, after the warm-up."""
+    cpu_seconds_per_sample: float | None
+    """CPU time of all processes of the trial per sample after the warm-up."""
+    peak_bytes: int | None
+    """Highest sampled total: anonymous PSS plus shared memory once per inode."""
+    stages: StageSeconds
+    launch: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SettingSummary:
+    """All trials of one setting."""
+
+    setting: Setting
+    trials: tuple[TrialSummary, ...]
+    status: Status
+    """The worst that happened; completed only when every trial completed."""
+    samples_per_second: Interval | None
+    first_batch_seconds: float | None
+    wait_share: float | None
+    cpu_seconds_per_sample: float | None
+    peak_bytes: int | None
+    stages: StageSeconds
+
+    @property
+    def rates(self) -> dict[int, float]:
+        """Round to samples per second, completed trials only."""
+        return {
+            trial.repeat: trial.samples_per_second
+            for trial in self.trials
+            if trial.samples_per_second is not None and trial.status is Status.COMPLETED
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Summary:
+    """A run in numbers, settings in the order in which they were planned."""
+
+    settings: tuple[SettingSummary, ...]
+    warnings: tuple[str, ...]
+    """Distinct warnings of the trials, such as torch's on the number of workers."""
+    load_cores: float | None
+    """Median load by others during the run; None where it was not sampled."""
+
+    def __iter__(self) -> Iterator[SettingSummary]:
+        return iter(self.settings)
+
+    def find(self, story: str, **params: object) -> SettingSummary | None:
+        """The first setting of a story whose parameters have these values."""
+        for item in self.settings:
+            values = item.setting.params
+            if item.setting.story == story and all(values.get(k) == v for k, v in params.items()):
+                return item
+        return None
