@@ -40,7 +40,8 @@ class TrialStarted:
 
     pid: int
     launch: str
-    """How the process came to be: ``cold`` (fresh interpreter) or ``forked`` (from the host)."""
+    """How the process came to be: ``cold`` (fresh interpreter), ``forked`` (from a host that had
+    imported torch) or ``hosted`` (the host ran it itself, where there is no safe fork)."""
     started: float
     """Monotonic seconds just before ``make_loader``: the first batch is counted from here."""
 
@@ -181,9 +182,17 @@ class Event:
     body: Body
 
 
+def _fields(record: Any) -> dict[str, Any]:
+    """Like ``dataclasses.asdict`` without its deep copies: this runs beside what is measured."""
+    values = {name: getattr(record, name) for name in record.__slots__}
+    if isinstance(record, MemorySampled):
+        values["processes"] = [_fields(process) for process in record.processes]
+    return values
+
+
 def to_line(event: Event) -> str:
     """The event as one JSON line, newline included."""
-    body = dataclasses.asdict(event.body)
+    body = _fields(event.body)
     head = {"v": FORMAT_VERSION, "kind": type(event.body).__name__, "trial": event.trial}
     rest = {"host": event.host, "rank": event.rank, "t": event.t}
     return json.dumps(head | rest | {"body": body}, separators=(",", ":")) + "\n"

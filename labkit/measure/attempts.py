@@ -1,0 +1,184 @@
+"""How a trial's process is started, polled and ended: cold, or through the host.
+
+Used by the warden only; it must not decide when to end an attempt.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import queue
+import signal
+import subprocess
+import sys
+import threading
+from typing import Any, Protocol
+
+from labkit.events import TrialEnded
+from labkit.measure import processes
+from labkit.measure.sampler import Sampler
+from labkit.measure.store import RunFolder
+from labkit.measure.trial import EXIT_OUT_OF_MEMORY
+from labkit.records import Status, Trial
+from labkit.units import format_bytes
+
+_KEPT_TEXT = 4000
+
+
+class Attempt(Protocol):
+    """A trial's process on its way."""
+
+    pid: int | None
+    """None while the host is still importing."""
+    exit_code: int | None
+    """None while it runs; minus the signal's number when a signal ended it."""
+
+    def poll(self, wait_seconds: float) -> None:
+        """Look for news, at most this long."""
+
+
+class ColdAttempt:
+    """A fresh interpreter for one trial."""
+
+    def __init__(self, run: RunFolder, trial_id: str) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-u", "-m", "labkit.measure.trial", str(run.path), trial_id,
+             str(os.getpid())],
+            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        )  # fmt: skip
+        self.pid: int | None = self._process.pid
+        self.exit_code: int | None = None
+
+    def poll(self, wait_seconds: float) -> None:
+        """See `Attempt.poll`."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.exit_code = self._process.wait(wait_seconds)
+
+
+class TrialHost:
+    """The warm process that forks trials; see `labkit.measure.host`."""
+
+    def __init__(self, run: RunFolder) -> None:
+        environment = os.environ | {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+        with open(run.path / "host.err", "ab") as errors:
+            self._process = subprocess.Popen(
+                [sys.executable, "-u", "-m", "labkit.measure.host", str(run.path),
+                 str(os.getpid())],
+                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, env=environment,
+            )  # fmt: skip
+        self._replies: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
+        self.pid = self._process.pid
+        self._errors = run.path / "host.err"
+        threading.Thread(target=self._listen, daemon=True).start()
+
+    def _listen(self) -> None:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            with contextlib.suppress(ValueError):
+                self._replies.put(json.loads(line))
+        code = self._process.wait()
+        text = self._errors.read_text("utf-8", "replace")[-_KEPT_TEXT:]
+        self._replies.put({"exit": code or 1, "host_ended": text})
+
+    def alive(self) -> bool:
+        """Whether it can take another trial."""
+        return self._process.poll() is None
+
+    def send(self, trial_id: str) -> None:
+        """Ask for a trial; a host that died says so through its replies."""
+        assert self._process.stdin is not None
+        with contextlib.suppress(OSError):
+            self._process.stdin.write(json.dumps({"trial": trial_id}).encode() + b"\n")
+            self._process.stdin.flush()
+
+    def reply(self, wait_seconds: float) -> dict[str, Any] | None:
+        """The next reply, or None when none came in time."""
+        try:
+            return self._replies.get(timeout=wait_seconds)
+        except queue.Empty:
+            return None
+
+
+class HostedAttempt:
+    """A trial that the host forked, or runs itself."""
+
+    def __init__(self, host: TrialHost, trial_id: str) -> None:
+        self._host = host
+        self.pid: int | None = None
+        self.exit_code: int | None = None
+        self.problem = ""
+        host.send(trial_id)
+
+    def poll(self, wait_seconds: float) -> None:
+        """See `Attempt.poll`."""
+        reply = self._host.reply(wait_seconds)
+        if reply is None:
+            return
+        if "pid" in reply:
+            self.pid = reply["pid"]
+        if "exit" in reply:
+            self.exit_code = reply["exit"]
+            self.problem = reply.get("host_ended", "")
+        if "failed" in reply:
+            self.exit_code, self.problem = 1, reply["failed"]
+
+
+def end_attempt(run: RunFolder, trial: Trial, attempt: Attempt, sampler: Sampler | None,
+                forced: Status | None, host: TrialHost | None) -> TrialEnded:  # fmt: skip
+    """End whatever is left of an attempt, remove what it left, and say how it went."""
+    keep = {host.pid} if host is not None else set()
+    if host is not None and forced and attempt.pid in (None, host.pid):
+        keep = set()  # the host itself is the trial: it must go too
+    seen = dict(sampler.seen) if sampler is not None else {}
+    # Nothing else runs beside a trial: all that is below the warden, orphans included, is its own.
+    ended = processes.end_tree(os.getpid(), keep=keep)
+    while attempt.exit_code is None and attempt.pid is not None:
+        attempt.poll(0.05)
+    removed = processes.remove_shared_memory([*seen, *ended])
+    status, detail, evidence = _judge_end(run, trial, attempt, sampler, forced)
+    if removed:
+        evidence["removed_shared_memory"] = removed
+    if sampler is not None:
+        evidence["peak_bytes"] = sampler.peak_bytes
+    return TrialEnded(
+        status=status, detail=detail, evidence=evidence,
+        sampling_seconds=sampler.spent_seconds if sampler is not None else 0.0,
+    )  # fmt: skip
+
+
+def _judge_end(run: RunFolder, trial: Trial, attempt: Attempt, sampler: Sampler | None,
+               forced: Status | None) -> tuple[Status, str, dict[str, Any]]:  # fmt: skip
+    code = attempt.exit_code
+    evidence: dict[str, Any] = {"exit_code": code}
+    if forced is Status.TIMED_OUT:
+        return forced, f"not done after {trial.timeout_seconds:g} s", evidence
+    if forced is Status.OUT_OF_MEMORY and sampler is not None and trial.setting.budget is not None:
+        limit = format_bytes(trial.setting.budget.limit_bytes)
+        evidence["mechanism"] = "watchdog"
+        return forced, f"held {format_bytes(sampler.peak_bytes)}, over its {limit}", evidence
+    if forced is not None:
+        return forced, "stopped by the reader", evidence
+    if code == 0:
+        return Status.COMPLETED, "", {}
+    error = _read_error(run, trial.id)
+    evidence["traceback"] = error.get("traceback", "")
+    for ending, name in (("out", "stdout"), ("err", "stderr")):
+        path = run.trial_file(trial.id, ending)
+        evidence[name] = path.read_text("utf-8", "replace")[-_KEPT_TEXT:] if path.exists() else ""
+    if code == EXIT_OUT_OF_MEMORY:
+        return Status.OUT_OF_MEMORY, f"MemoryError: {error.get('message', '')}", evidence
+    if error:
+        return Status.FAILED, f"{error['type']}: {error['message']}", evidence
+    problem = getattr(attempt, "problem", "")
+    if problem:
+        return Status.FAILED, problem.strip().splitlines()[-1], evidence | {"stderr": problem}
+    if code is not None and code < 0:
+        name = signal.Signals(-code).name
+        return Status.FAILED, f"ended by signal {-code} ({name})", evidence
+    return Status.FAILED, f"ended with exit code {code} and without a word", evidence
+
+
+def _read_error(run: RunFolder, trial_id: str) -> dict[str, Any]:
+    path = run.trial_file(trial_id, "error")
+    return json.loads(path.read_text("utf-8")) if path.exists() else {}  # type: ignore[no-any-return]

@@ -1,0 +1,222 @@
+"""Starts a run through its warden and follows it; the kernel's side of measuring.
+
+It must not import torch, must not build a loader, and must not draw. It has no threads: whoever
+watches a run calls `Run.poll`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from labkit.errors import MeasureError
+from labkit.events import Event, ExperimentEnded, TrialEnded
+from labkit.measure import plan as plans
+from labkit.measure import processes
+from labkit.measure.plan import Asked
+from labkit.measure.store import EventTail, EventWriter, RunFolder, create_run, write_json
+from labkit.measure.summary import summarise
+from labkit.records import Environment, Experiment, Setting, Status
+
+_KILL_AFTER_SECONDS = 8.0
+"""A warden that was told to stop and is still there after this long is ended by force."""
+
+
+class Run:
+    """A measurement on its way: poll it until it is done."""
+
+    def __init__(
+        self, ref: str, experiment: Experiment, asked: Asked, environment: Environment, *,
+        runs_root: Path, datasets: Mapping[str, str], prepare: Sequence[Sequence[str]],
+    ) -> None:  # fmt: skip
+        """Make the run folder, start the warden and hand it the first rounds.
+
+        Args:
+            ref: what `labkit.measure.reference.reference` returned.
+            experiment: the experiment of that reference.
+            asked: checked parameters.
+            environment: the machine now.
+            runs_root: where run folders are made.
+            datasets: JSON text of a setting's dataset to the folder where it will lie.
+            prepare: commands (arguments of this Python) that make the datasets; ``{events}``
+                becomes the file for their progress.
+
+        Raises:
+            ParameterError, ExperimentError: the settings cannot be made.
+            StoreError: the run folder cannot be written.
+        """
+        self.experiment = experiment
+        self.asked = asked
+        self.environment = environment
+        self.settings = plans.make_settings(experiment, asked.params, environment)
+        self._ref, self._datasets, self._prepare = ref, datasets, prepare
+        self.folder = create_run(runs_root, experiment.name, self._plan())
+        self.trials_total = 0
+        self._ended = 0
+        self._events: list[Event] = []
+        self._tail = EventTail(self.folder)
+        self._stop_asked: float | None = None
+        self._finish_sent = False
+        self._last: ExperimentEnded | None = None
+        self._warden = self._start_warden()
+        self._order_trials(self.settings, 0)
+
+    def _plan(self) -> dict[str, Any]:
+        return plans.as_json(
+            self._ref, self.experiment, self.asked, self.environment, self.settings,
+            self._datasets, self._prepare,
+        )  # fmt: skip
+
+    def _start_warden(self) -> subprocess.Popen[bytes]:
+        environment = os.environ | {"LABKIT_RUN": self.folder.path.name}
+        # A session of its own: Ctrl-C in a terminal reaches this process, which stops the run.
+        with open(self.folder.path / "warden.err", "wb") as errors:
+            return subprocess.Popen(
+                [sys.executable, "-u", "-m", "labkit.measure.warden", str(self.folder.path)],
+                stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=errors,
+                env=environment, start_new_session=sys.platform != "win32",
+                creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0),
+            )  # fmt: skip
+
+    def _send(self, order: dict[str, Any]) -> None:
+        assert self._warden.stdin is not None
+        with contextlib.suppress(OSError):  # a dead warden is noticed by `poll`
+            self._warden.stdin.write(json.dumps(order).encode() + b"\n")
+            self._warden.stdin.flush()
+
+    def _order_trials(self, settings: Sequence[Setting], first: int) -> None:
+        trials = plans.make_trials(settings, first, self.experiment, self.asked)
+        self.trials_total += len(trials)
+        self._send({"op": "trials", "trials": [trial.to_json() for trial in trials]})
+
+    @property
+    def events(self) -> list[Event]:
+        """All events that `poll` has returned so far."""
+        return self._events
+
+    def poll(self) -> list[Event]:
+        """New events since the last call; never waits. Also asks the experiment to refine."""
+        gone = self._warden.poll() is not None  # looked at first: the last events come before
+        new = self._tail.read()
+        self._events.extend(new)
+        for event in new:
+            if isinstance(event.body, TrialEnded):
+                self._ended += 1
+            elif isinstance(event.body, ExperimentEnded):
+                self._last = event.body
+        if gone and self._last is None:
+            new.extend(self._recover())
+        elif self._ended >= self.trials_total and not self._finish_sent:
+            self._go_on_or_finish()
+        if self._stop_asked is not None and not gone:
+            if time.monotonic() - self._stop_asked > _KILL_AFTER_SECONDS:
+                self._warden.kill()
+        return new
+
+    def _go_on_or_finish(self) -> None:
+        """All that was asked is measured: ask the experiment whether it wants more."""
+        more: list[Setting] = []
+        if self.experiment.refine is not None and self._stop_asked is None:
+            known = {setting.key for setting in self.settings}
+            summary = summarise(self.settings, self._events)
+            more = [item for item in self.experiment.refine(summary) if item.key not in known]
+        if more:
+            first = len(self.settings)
+            self.settings = (*self.settings, *more)
+            write_json(self.folder.plan, self.folder.read_plan()
+                       | {"settings": [asdict(setting) for setting in self.settings]})  # fmt: skip
+            self._order_trials(more, first)
+        else:
+            self._finish_sent = True
+            self._send({"op": "finish"})
+
+    def _recover(self) -> list[Event]:
+        """The warden died without a word: end what it left, and say so in its place."""
+        clean_up(self.folder)
+        detail = f"the warden ended with exit code {self._warden.returncode}"
+        with EventWriter(self.folder, what="kernel") as writer:
+            writer.write("", ExperimentEnded(status=Status.FAILED, detail=detail))
+        new = self._tail.read()
+        self._events.extend(new)
+        self._last = next(e.body for e in new if isinstance(e.body, ExperimentEnded))
+        return new
+
+    def done(self) -> bool:
+        """Whether the run has ended, its processes included."""
+        return self._last is not None and self._warden.poll() is not None
+
+    def stop(self) -> None:
+        """End the run; what was measured stays. Poll on until it is done."""
+        if self._stop_asked is None:
+            self._stop_asked = time.monotonic()
+            self._send({"op": "stop"})
+
+    def wait(self, timeout: float | None = None, *, poll_seconds: float = 0.05) -> None:
+        """Poll until done.
+
+        Raises:
+            MeasureError: it is not done after `timeout` seconds.
+        """
+        deadline = None if timeout is None else time.monotonic() + timeout
+        while not self.done():
+            self.poll()
+            if deadline is not None and time.monotonic() > deadline:
+                raise MeasureError(
+                    asked=f"the end of {self.folder.path.name}",
+                    found=f"it still runs after {timeout} s",
+                    do="wait longer, or stop() it",
+                )
+            time.sleep(poll_seconds)
+        self.poll()
+        if self._warden.stdin is not None:
+            with contextlib.suppress(OSError):
+                self._warden.stdin.close()
+
+
+def clean_up(folder: RunFolder) -> list[int]:
+    """End the processes that a dead warden left, and remove their shared memory.
+
+    A process is the run's own when it carries the run's label, or when the journal holds its pid
+    *and* its start mark: pids are reused.
+    """
+    ours = set(processes.labelled(folder.path.name))
+    journaled: dict[int, str | None] = {}
+    if folder.journal.exists():
+        for line in folder.journal.read_text("utf-8").splitlines():
+            with contextlib.suppress(ValueError, KeyError):
+                entry = json.loads(line)
+                journaled[entry["pid"]] = entry["mark"]
+    ours |= {pid for pid, mark in journaled.items() if mark and processes.is_alive(pid, mark)}
+    ours -= {os.getpid()}
+    ended = sorted(ours | {child for pid in ours for child in processes.descendants(pid)})
+    processes.kill_all(ended, {pid: journaled.get(pid) for pid in ended})
+    processes.remove_shared_memory([*journaled, *ended])
+    return ended
+
+
+def clean_up_dead_runs(runs_root: Path) -> list[int]:
+    """End what runs of killed kernels *and* killed wardens left on this machine."""
+    ended: list[int] = []
+    for name in {label for label in processes.labels().values()}:
+        folder = RunFolder(runs_root / name)
+        if folder.plan.exists() and not _warden_alive(folder):
+            ended.extend(clean_up(folder))
+    return ended
+
+
+def _warden_alive(folder: RunFolder) -> bool:
+    """Whether the run's warden still is there to clean up by itself."""
+    path = folder.path / "warden.json"
+    try:
+        entry = json.loads(path.read_text("utf-8"))
+    except (OSError, ValueError):
+        return True  # it has only just been started
+    return processes.is_alive(entry["pid"], entry["mark"])

@@ -1,0 +1,212 @@
+"""The warden: one small process per run that starts trials, watches them, ends them and cleans up.
+
+Run as ``python -m labkit.measure.warden RUN``; JSON lines on stdin tell it what to do
+(``trials``, ``finish``, ``stop``), and the end of stdin means that the kernel is gone. It is
+single-threaded where it starts processes, uses the standard library alone on Linux, and must not
+import torch.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import deque
+from pathlib import Path
+from typing import Any
+
+from labkit.events import ExperimentEnded, Preparing, Queued
+from labkit.measure import processes
+from labkit.measure.attempts import Attempt, ColdAttempt, HostedAttempt, TrialHost, end_attempt
+from labkit.measure.sampler import Sampler
+from labkit.measure.store import EventWriter, RunFolder, write_json
+from labkit.measure.turns import machine_turn
+from labkit.records import Status, Trial, trial_from_json
+
+_POLL_SECONDS = 0.01
+
+
+class Warden:
+    """The state of one run: what is asked, what runs, what was started."""
+
+    def __init__(self, run: RunFolder) -> None:
+        self.run = run
+        self.plan = run.read_plan()
+        self.events = EventWriter(run, what="warden")
+        self.trials: deque[Trial] = deque()
+        self.finishing = False
+        self.cancelled = False
+        self.host: TrialHost | None = None
+        self._orders: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
+
+    def listen(self) -> None:
+        """Read orders in a thread of their own: Windows cannot wait for a pipe and a process."""
+
+        def read() -> None:
+            for line in sys.stdin:
+                self._orders.put(json.loads(line))
+            self._orders.put({"op": "stop"})  # the kernel is gone
+
+        threading.Thread(target=read, daemon=True).start()
+
+    def take_orders(self, *, wait_seconds: float = 0.0) -> None:
+        """Carry out what has been asked meanwhile."""
+        try:
+            order = self._orders.get(timeout=wait_seconds) if wait_seconds else self._orders.get_nowait()
+            while True:
+                if order["op"] == "trials":
+                    self.trials.extend(trial_from_json(raw) for raw in order["trials"])
+                elif order["op"] == "finish":
+                    self.finishing = True
+                else:
+                    self.cancelled = True
+                order = self._orders.get_nowait()
+        except queue.Empty:
+            pass
+
+    def journal(self, what: str, pids: dict[int, str | None]) -> None:
+        """Note the pids that this run started, for whoever cleans up after a killed warden."""
+        with open(self.run.journal, "a", encoding="utf-8") as file:
+            for pid, mark in pids.items():
+                file.write(json.dumps({"what": what, "pid": pid, "mark": mark}) + "\n")
+
+    def wait_for_turn(self, position: int, holder: str) -> bool:
+        """Say who is before us; give up when cancelled."""
+        self.take_orders()
+        if (position, holder) != getattr(self, "_told", None):
+            self._told = (position, holder)
+            self.events.write("", Queued(position=position, holder=holder), flush=True)
+        return not self.cancelled
+
+    def prepare(self) -> str | None:
+        """Run the plan's preparation commands; returns what went wrong, or None."""
+        for index, command in enumerate(self.plan["prepare"]):
+            file = self.run.events / f"{self.events.host}-0-prepare{index}.jsonl"
+            arguments = [argument.replace("{events}", str(file)) for argument in command]
+            error_path = self.run.path / f"prepare{index}.err"
+            with open(error_path, "wb") as errors:
+                process = subprocess.Popen(
+                    [sys.executable, "-u", *arguments], stdin=subprocess.DEVNULL,
+                    stdout=errors, stderr=errors,
+                )  # fmt: skip
+            self.journal("prepare", {process.pid: processes.start_mark(process.pid)})
+            while process.poll() is None:
+                time.sleep(_POLL_SECONDS)
+                self.take_orders()
+                if self.cancelled:
+                    process.terminate()  # it leaves nothing half-written behind
+                    try:
+                        process.wait(3)
+                    except subprocess.TimeoutExpired:
+                        process.kill()
+                        process.wait()
+                    return None
+            if process.returncode != 0:
+                text = error_path.read_text("utf-8", "replace").strip()
+                return text or f"preparing the data ended with exit code {process.returncode}"
+        return None
+
+    def start(self, trial: Trial) -> Attempt:
+        """Start a trial's process, forked from the host or cold."""
+        write_json(self.run.trial_file(trial.id, "json"), trial.to_json())
+        if trial.fresh == "cold":
+            return ColdAttempt(self.run, trial.id)
+        if self.host is None or not self.host.alive():
+            self.host = TrialHost(self.run)
+            self.journal("host", {self.host.pid: processes.start_mark(self.host.pid)})
+        return HostedAttempt(self.host, trial.id)
+
+    def measure(self, trial: Trial) -> None:
+        """Run one trial to its end, watch it, and write the last word on it."""
+        attempt = self.start(trial)
+        while attempt.pid is None and attempt.exit_code is None:
+            attempt.poll(_POLL_SECONDS)  # the host is still importing
+            self.take_orders()
+            if self.cancelled:
+                break
+        sampler = None
+        forced: Status | None = None
+        if attempt.pid is not None:
+            own = (os.getpid(), os.getppid(), *([self.host.pid] if self.host else []))
+            sampler = Sampler(attempt.pid, own)
+            self.journal(trial.id, dict(sampler.seen))
+            forced = self._watch(trial, attempt, sampler)
+        elif self.cancelled:
+            forced = Status.CANCELLED
+        ended = end_attempt(self.run, trial, attempt, sampler, forced, self.host)
+        self.events.write(trial.id, ended, flush=True)
+
+    def _watch(self, trial: Trial, attempt: Attempt, sampler: Sampler) -> Status | None:
+        """Watch until the trial ends; returns why it was ended, None when it ended by itself."""
+        deadline = time.monotonic() + trial.timeout_seconds
+        while True:
+            attempt.poll(_POLL_SECONDS)
+            if attempt.exit_code is not None:
+                return None
+            self.take_orders()
+            if self.cancelled:
+                return Status.CANCELLED
+            if time.monotonic() > deadline:
+                return Status.TIMED_OUT
+            if sampler.due():
+                known = set(sampler.seen)
+                sampled, counted = sampler.sample()
+                self.journal(trial.id, {p: m for p, m in sampler.seen.items() if p not in known})
+                self.events.write(trial.id, sampled)
+                self.events.write(trial.id, counted)
+                budget = trial.setting.budget
+                if budget is not None and sampled.total > budget.limit_bytes:
+                    return Status.OUT_OF_MEMORY
+
+    def work(self) -> tuple[Status, str]:
+        """Prepare, then measure whatever is asked for until told to finish."""
+        self.events.write("", Queued(position=0, holder=""), flush=True)
+        problem = self.prepare()
+        if problem is not None:
+            return Status.FAILED, problem
+        self.events.write("", Preparing(done=1, total=1), flush=True)
+        while not self.cancelled:
+            if self.trials:
+                self.measure(self.trials.popleft())
+            elif self.finishing:
+                return Status.COMPLETED, ""
+            self.take_orders(wait_seconds=0 if self.trials else _POLL_SECONDS)
+        return Status.CANCELLED, "stopped by the reader"
+
+    def main(self) -> None:
+        """Take the machine's turn, work, and leave nothing behind."""
+        processes.become_subreaper()
+        processes.assign_job()
+        own = {"pid": os.getpid(), "mark": processes.start_mark(os.getpid())}
+        write_json(self.run.path / "warden.json", own)
+        self.listen()
+        status, detail = Status.CANCELLED, "stopped while waiting for the machine"
+        try:
+            with machine_turn(self.plan["name"], self.wait_for_turn) as ours:
+                if ours:
+                    status, detail = self.work()
+        except Exception as error:
+            status, detail = Status.FAILED, f"the warden failed: {type(error).__name__}: {error}"
+            raise
+        finally:
+            processes.end_tree(os.getpid())
+            self.events.write("", ExperimentEnded(status=status, detail=detail), flush=True)
+            self.events.close()
+
+
+def main() -> None:
+    """Entry of the warden process."""
+    # The kernel stops the run through stdin; Ctrl-C in a terminal must not end the cleaner first.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    Warden(RunFolder(Path(sys.argv[1]))).main()
+    sys.stdout.flush()
+    os._exit(0)  # the listening thread may still wait for the kernel
+
+
+if __name__ == "__main__":
+    main()
