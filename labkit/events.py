@@ -35,6 +35,11 @@ class Preparing:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Prepared:
+    """Every dataset of the run is there; trials follow."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TrialStarted:
     """The trial's process begins to make its loader."""
 
@@ -163,7 +168,7 @@ class ExperimentEnded:
 
 
 Body = (
-    Queued | Preparing | TrialStarted | BatchBuilt | BatchLoaded | MemorySampled
+    Queued | Preparing | Prepared | TrialStarted | BatchBuilt | BatchLoaded | MemorySampled
     | CountersSampled | WarningCaught | TrialEnded | ExperimentEnded
 )  # fmt: skip
 _BODIES: dict[str, type[Any]] = {body.__name__: body for body in Body.__args__}

@@ -12,13 +12,14 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from labkit.errors import MeasureError
-from labkit.events import Event, ExperimentEnded, TrialEnded
+from labkit.events import Event, ExperimentEnded, Prepared, TrialEnded
 from labkit.measure import plan as plans
 from labkit.measure import processes
 from labkit.measure.plan import Asked
@@ -36,6 +37,7 @@ class Run:
     def __init__(
         self, ref: str, experiment: Experiment, asked: Asked, environment: Environment, *,
         runs_root: Path, datasets: Mapping[str, str], prepare: Sequence[Sequence[str]],
+        hold: Callable[[], AbstractContextManager[None]] = contextlib.nullcontext,
     ) -> None:  # fmt: skip
         """Make the run folder, start the warden and hand it the first rounds.
 
@@ -48,6 +50,7 @@ class Run:
             datasets: JSON text of a setting's dataset to the folder where it will lie.
             prepare: commands (arguments of this Python) that make the datasets; ``{events}``
                 becomes the file for their progress.
+            hold: entered once the datasets are there and left at the end of the run: keeps them.
 
         Raises:
             ParameterError, ExperimentError: the settings cannot be made.
@@ -66,6 +69,8 @@ class Run:
         self._stop_asked: float | None = None
         self._finish_sent = False
         self._last: ExperimentEnded | None = None
+        self._hold = hold
+        self._held = contextlib.ExitStack()
         self._warden = self._start_warden()
         self._order_trials(self.settings, 0)
 
@@ -110,13 +115,17 @@ class Run:
         for event in new:
             if isinstance(event.body, TrialEnded):
                 self._ended += 1
+            elif isinstance(event.body, Prepared):
+                self._held.enter_context(self._hold())
             elif isinstance(event.body, ExperimentEnded):
                 self._last = event.body
         if gone and self._last is None:
             new.extend(self._recover())
         elif self._ended >= self.trials_total and not self._finish_sent:
             self._go_on_or_finish()
-        if self._stop_asked is not None and not gone:
+        if gone:
+            self._held.close()
+        elif self._stop_asked is not None:
             if time.monotonic() - self._stop_asked > _KILL_AFTER_SECONDS:
                 self._warden.kill()
         return new

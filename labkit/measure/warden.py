@@ -20,7 +20,7 @@ from collections import deque
 from pathlib import Path
 from typing import Any
 
-from labkit.events import ExperimentEnded, Preparing, Queued
+from labkit.events import ExperimentEnded, Prepared, Queued
 from labkit.measure import processes
 from labkit.measure.attempts import Attempt, ColdAttempt, HostedAttempt, TrialHost, end_attempt
 from labkit.measure.sampler import Sampler
@@ -169,7 +169,7 @@ class Warden:
         problem = self.prepare()
         if problem is not None:
             return Status.FAILED, problem
-        self.events.write("", Preparing(done=1, total=1), flush=True)
+        self.events.write("", Prepared(), flush=True)
         while not self.cancelled:
             if self.trials:
                 self.measure(self.trials.popleft())
