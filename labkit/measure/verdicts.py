@@ -1,0 +1,141 @@
+"""Turns intervals into verdicts with one sentence each; pure, shared by the experiments' judges.
+
+It must not know a particular experiment: what is compared and named comes from the caller.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+from labkit.claims import claim
+from labkit.measure.noise import MIN_PAIRS, RatioInterval, cross_fitted, decide, ratio_interval
+from labkit.records import Environment, Outcome, Verdict
+from labkit.summary import SettingSummary, Summary
+
+BUSY_CORES = 0.3
+"""Load by others from which a reader is told; a quiet desktop stays under 0.1 cores."""
+
+
+def circumstances(summary: Summary, environment: Environment) -> tuple[str, ...]:
+    """What about this machine may have changed the outcome, a sentence each."""
+    found = []
+    if environment.usable_cores == 1:
+        found.append("one usable core: workers and the consumer take turns on it")
+    quota = environment.quota_cores
+    if quota is not None and quota < environment.logical_cores:
+        found.append(f"a quota of {quota:g} cores: the system stops whoever has used it up")
+    load = environment.load_cores if summary.load_cores is None else summary.load_cores
+    if load > BUSY_CORES:
+        found.append(f"others kept {load:.1f} cores busy meanwhile")
+    return tuple(found)
+
+
+def rounds_missing(named: Sequence[tuple[str, SettingSummary | None]]) -> tuple[str, ...]:
+    """Why these settings cannot be compared, a sentence each; empty when they can."""
+    found = []
+    for label, item in named:
+        if item is None:
+            found.append(f"{label} was not measured")
+        elif not item.rates:
+            details = sorted({trial.detail for trial in item.trials if trial.detail})
+            why = f" ({'; '.join(details)})" if details else ""
+            found.append(f"{label} has no completed trial{why}")
+    if found:
+        return tuple(found)
+    shared = set.intersection(*(set(item.rates) for _, item in named if item is not None))
+    if len(shared) < MIN_PAIRS:
+        return (f"{len(shared)} common rounds; an interval needs at least {MIN_PAIRS}",)
+    return ()
+
+
+def compare_pair(
+    name: str, story: str, faster: tuple[str, SettingSummary | None],
+    slower: tuple[str, SettingSummary | None], direction: Literal["above", "below"],
+    notes: tuple[str, ...],
+) -> Verdict:  # fmt: skip
+    """The verdict on the ratio of two named settings' rates (the first over the second)."""
+    first, second = faster[1], slower[1]
+    missing = rounds_missing((faster, slower))
+    if missing or first is None or second is None:
+        return cannot_tell(name, story, f"{faster[0]} against {slower[0]}", missing + notes)
+    interval = ratio_interval(first.rates, second.rates)
+    rates = f"{_rate(first)} against {_rate(second)} samples/s"
+    what = f"{faster[0]} against {slower[0]}: {rates}, the rate times"
+    return verdict(name, story, what, interval, direction, notes)
+
+
+def compare_best(
+    name: str, story: str, reference: tuple[str, SettingSummary | None],
+    others: Sequence[SettingSummary], notes: tuple[str, ...],
+) -> Verdict:  # fmt: skip
+    """The verdict on whether some other setting is faster, its choice and its test kept apart."""
+    label, ref = reference
+    usable = {item.setting.label: item for item in others if item.rates}
+    missing = rounds_missing((reference,))
+    if not missing and not usable:
+        missing = ("no other setting was measured",)
+    if missing or ref is None:
+        return cannot_tell(name, story, f"the best other setting against {label}", missing + notes)
+    found = cross_fitted(ref.rates, {key: item.rates for key, item in usable.items()})
+    if found is None:
+        few = f"too few common rounds; an interval needs at least {MIN_PAIRS}"
+        return cannot_tell(name, story, f"the best other setting against {label}", (few, *notes))
+    interval, best = found
+    rates = f"{_rate(usable[best])} against {_rate(ref)} samples/s"
+    what = f"{best}, best of the others on the other rounds, against {label}: {rates},"
+    return verdict(name, story, f"{what} the rate times", interval, "above", notes)
+
+
+def verdict(
+    name: str, story: str, what: str, interval: RatioInterval | None,
+    direction: Literal["above", "below"], notes: tuple[str, ...],
+) -> Verdict:  # fmt: skip
+    """Decide by the ledger's threshold; `what` leads up to the effect in the sentence."""
+    entry = claim(name)
+    if interval is None or entry.threshold is None:
+        few = f"too few rounds; an interval needs at least {MIN_PAIRS}"
+        return cannot_tell(name, story, what, (few, *notes))
+    outcome = decide(interval, entry.threshold, direction, entry.margin)
+    noise = (interval.high - interval.low) / 2 / abs(interval.ratio) if interval.ratio else 0.0
+    within = f"the interval {_span(interval)} contains the threshold {entry.threshold:g}"
+    told = outcome is not Outcome.CANNOT_TELL
+    return Verdict(
+        claim=name,
+        story=story,
+        outcome=outcome,
+        effect=interval.ratio,
+        interval=(interval.low, interval.high),
+        threshold=entry.threshold,
+        sentence=f"{_lead(story)}{what} {interval.ratio:.2f} (95 % interval {_span(interval)} from "
+        f"{interval.pairs} rounds, noise ±{noise:.0%}; the claim needs {direction} "
+        f"{entry.threshold:g}).",
+        reasons=notes if told else (within, *notes),
+    )
+
+
+def cannot_tell(name: str, story: str, what: str, reasons: tuple[str, ...]) -> Verdict:
+    """The verdict when a needed part is missing."""
+    return Verdict(
+        claim=name,
+        story=story,
+        outcome=Outcome.CANNOT_TELL,
+        effect=None,
+        interval=None,
+        threshold=claim(name).threshold or 0.0,
+        sentence=f"{_lead(story)}{what} cannot be told: {reasons[0]}.",
+        reasons=reasons,
+    )
+
+
+def _lead(story: str) -> str:
+    return f"{story}: " if story else ""
+
+
+def _span(interval: RatioInterval) -> str:
+    return f"{interval.low:.2f} to {interval.high:.2f}"
+
+
+def _rate(item: SettingSummary) -> str:
+    band = item.samples_per_second
+    return "?" if band is None else f"{band.median:,.0f}"
