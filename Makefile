@@ -12,13 +12,16 @@ SOURCES := $(wildcard labkit data_gen tests benchmarks notebooks)
 NOTEBOOKS := $(wildcard notebooks/*.ipynb)
 # The tests keep their runs and datasets apart from the reader's.
 SMALL := LABKIT_SIZE=small LABKIT_HOME=$(CURDIR)/build/test-home
-HAS_TORCH := import importlib.metadata as m; print(m.version("torch"))
+# Prints the version of an installed torch that is new enough, and fails when there is none.
+TORCH := import importlib.metadata as m; v = m.version("torch"); \
+	assert [int(n) for n in v.split(".")[:2]] >= [2, 6]; print(v)
 
 .DEFAULT_GOAL := help
 .PHONY: help setup lab run test check notebooks data
 
 help:  ## Show this list
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):[^#]*## */  make \1|/' | column -t -s'|'
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) \
+		| awk -F': .*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
 
 setup: $(VENV)/.installed-test,dev  ## Make .venv with everything to work on labkit
 	@$(BIN)/nbstripout --install >/dev/null 2>&1 || true
@@ -45,12 +48,12 @@ data: $(VENV)/.installed-run  ## Make a synthetic dataset: make data KIND=volume
 # A torch that the system's Python already has is seen by the environment, and kept.
 $(BIN)/python:
 	@test -n "$(PYTHON)" || { echo "No Python from 3.11 was found: install one, or name it: make PYTHON=..."; exit 1; }
-	$(PYTHON) -m venv $(if $(shell $(PYTHON) -c '$(HAS_TORCH)' 2>/dev/null),--system-site-packages) $(VENV) \
+	$(PYTHON) -m venv $(if $(shell $(PYTHON) -c '$(TORCH)' 2>/dev/null),--system-site-packages) $(VENV) \
 		|| { rm -rf $(VENV); echo "Python's venv module is missing (Debian, Ubuntu: apt-get install python3-venv)"; exit 1; }
 
 # One stamp per set of extras; pip is called only when the two files below changed.
 $(VENV)/.installed-%: pyproject.toml constraints.txt | $(BIN)/python
-	@torch=$$($(BIN)/python -c '$(HAS_TORCH)' 2>/dev/null); \
+	@torch=$$($(BIN)/python -c '$(TORCH)' 2>/dev/null); \
 		sed "$${torch:+s/^torch==.*/torch==$$torch/}" constraints.txt > $(VENV)/constraints.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check \
 		--constraint $(VENV)/constraints.txt --editable '.$(if $(filter run,$*),,[$*])'
