@@ -17,8 +17,12 @@ from rich.table import Table
 from labkit.errors import LabkitError, ParameterError
 from labkit.units import format_bytes
 
-app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False,
-                  help="See and measure the traps of PyTorch's DataLoader on this machine.")  # fmt: skip
+app = typer.Typer(
+    add_completion=False,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    help="See and measure the traps of PyTorch's DataLoader on this machine.",
+)
 data = typer.Typer(no_args_is_help=True, help="The synthetic datasets that the labs read.")
 app.add_typer(data, name="data")
 
@@ -119,9 +123,11 @@ def _number(text: str) -> int | float | str:
 
 
 @app.command()
-def show(run: Annotated[Path | None, typer.Argument(help="a run's folder or its name")] = None) -> None:
+def show(
+    run: Annotated[Path | None, typer.Argument(help="a run's folder or its name")] = None,
+) -> None:
     """Show a run that was measured before; without an argument, list the runs."""
-    from labkit.api import runs_folder
+    from labkit.machine.folders import runs_folder
     from labkit.result import load
     from labkit.view.terminal import print_result
 
@@ -173,8 +179,8 @@ def data_list() -> None:
     console = Console()
     console.print(table)
     total = sum(item.num_bytes for item in found)
-    console.print(f"{format_bytes(total)} of {format_bytes(cache.CAP_BYTES)} in {cache.cache_root()}",
-                  soft_wrap=True)  # fmt: skip
+    held = f"{format_bytes(total)} of {format_bytes(cache.CAP_BYTES)}"
+    console.print(f"{held} in {cache.cache_root()}", soft_wrap=True)
 
 
 @data.command("make")

@@ -51,6 +51,6 @@ class StoreError(LabkitError):
 
 
 class MeasureError(LabkitError):
-    """The measuring machinery itself failed: a fault of labkit or of the machine, not of the input."""
+    """The measuring itself failed: a fault of labkit or of the machine, not of the input."""
 
     exit_code = 1

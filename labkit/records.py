@@ -90,7 +90,9 @@ class Param:
             raise self._error(value, f"{value!r}, which is not a number")
         if not math.isfinite(value) or (wants_int and value != int(value)):
             raise self._error(value, f"{value!r}, which is not a whole number")
-        if self.low is not None and value < self.low or self.high is not None and value > self.high:
+        low = -math.inf if self.low is None else self.low
+        high = math.inf if self.high is None else self.high
+        if not low <= value <= high:
             raise self._error(value, f"{value!r}, which is outside the range")
         return int(value) if wants_int else float(value)
 
@@ -99,7 +101,9 @@ class Param:
         """The valid values in words."""
         if self.choices:
             return "one of " + ", ".join(str(choice) for choice in self.choices)
-        return f"a number from {self.low:g} to {self.high:g}" if self.high is not None else "a number"
+        low = "" if self.low is None else f" from {self.low:g}"
+        high = "" if self.high is None else f" up to {self.high:g}"
+        return f"a number{low}{high}"
 
     def _error(self, value: Any, found: str) -> ParameterError:
         many = " (or a list of such values)" if self.sweep else ""
@@ -172,7 +176,7 @@ class Trial:
     timeout_seconds: float
     launch: Literal["process"] = "process"
     fresh: Literal["cold", "forked"] = "forked"
-    """``forked`` shares an interpreter that has imported torch (Linux only; else run by the host)."""
+    """``forked`` shares an interpreter that has imported torch (Linux only; else hosted)."""
 
     def __getitem__(self, name: str) -> Any:
         return self.setting.params[name]

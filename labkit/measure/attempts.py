@@ -181,4 +181,5 @@ def _judge_end(run: RunFolder, trial: Trial, attempt: Attempt, sampler: Sampler 
 
 def _read_error(run: RunFolder, trial_id: str) -> dict[str, Any]:
     path = run.trial_file(trial_id, "error")
-    return json.loads(path.read_text("utf-8")) if path.exists() else {}  # type: ignore[no-any-return]
+    error: dict[str, Any] = json.loads(path.read_text("utf-8")) if path.exists() else {}
+    return error

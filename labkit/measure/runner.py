@@ -125,10 +125,13 @@ class Run:
             self._go_on_or_finish()
         if gone:
             self._held.close()
-        elif self._stop_asked is not None:
-            if time.monotonic() - self._stop_asked > _KILL_AFTER_SECONDS:
-                self._warden.kill()
+        elif self._overdue():
+            self._warden.kill()
         return new
+
+    def _overdue(self) -> bool:
+        asked = self._stop_asked
+        return asked is not None and time.monotonic() - asked > _KILL_AFTER_SECONDS
 
     def _go_on_or_finish(self) -> None:
         """All that was asked is measured: ask the experiment whether it wants more."""

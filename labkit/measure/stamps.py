@@ -47,7 +47,7 @@ class StampedBatch:
         """Pins what it carries: torch calls this on batches of a type that it does not know."""
         from torch.utils.data._utils.pin_memory import pin_memory
 
-        self.batch = pin_memory(self.batch, device)
+        self.batch = pin_memory(self.batch, device)  # type: ignore[no-untyped-call]
         return self
 
 

@@ -162,7 +162,9 @@ def _warnings_as_events(trial: Trial, writer: EventWriter) -> Iterator[None]:
         yield
 
 
-def execute(run: RunFolder, trial_id: str, launch: str, experiment: Experiment | None = None) -> int:
+def execute(
+    run: RunFolder, trial_id: str, launch: str, experiment: Experiment | None = None
+) -> int:
     """Run a trial of a run folder; returns the exit code and leaves `<id>.error` on failure."""
     try:
         trial = trial_from_json(json.loads(run.trial_file(trial_id, "json").read_text("utf-8")))

@@ -57,7 +57,7 @@ class Warden:
     def take_orders(self, *, wait_seconds: float = 0.0) -> None:
         """Carry out what has been asked meanwhile."""
         try:
-            order = self._orders.get(timeout=wait_seconds) if wait_seconds else self._orders.get_nowait()
+            order = self._orders.get(block=wait_seconds > 0, timeout=wait_seconds or None)
             while True:
                 if order["op"] == "trials":
                     self.trials.extend(trial_from_json(raw) for raw in order["trials"])
