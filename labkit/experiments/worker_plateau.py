@@ -29,8 +29,9 @@ from labkit.summary import SettingSummary, Summary
 
 CPU, WAITING = "cpu", "waiting"
 MOST_WORKERS = 256
-_FLOOR = 48
-"""Measured batches at least: 192 samples, 0.3 s at 0 workers; the default run takes 40 s so."""
+_FLOOR = 64
+"""Measured batches at least: 128 samples, 0.25 to 0.5 s at 0 workers. With batches of 2 the default
+run then takes 40 s on 2 busy cores, of which 4 x cores workers take a third (8 x W x P batches)."""
 
 
 class Augment:
@@ -97,13 +98,17 @@ def _setting(story: str, workers: int, params: Params) -> Setting:
     values = {name: value for name, value in params.items() if name != "workers"}
     return Setting(
         params={"workers": workers, **values},
-        label=f"{workers} worker{'' if workers == 1 else 's'}",
+        label=_label(workers),
         story=story,
         x=workers,
         batches=max(8 * in_flight, _FLOOR),
         warmup=in_flight or 2,
         dataset=spec.to_json(),
     )
+
+
+def _label(workers: int) -> str:
+    return f"{workers} worker{'' if workers == 1 else 's'}"
 
 
 def make_loader(trial: Trial, context: Context) -> Any:
@@ -148,7 +153,7 @@ def judge(summary: Summary, environment: Environment) -> tuple[Verdict, ...]:
     notes = circumstances(summary, environment)
 
     def named(story: str, workers: int) -> tuple[str, SettingSummary | None]:
-        return f"{workers} workers", summary.find(story, workers=workers)
+        return _label(workers), summary.find(story, workers=workers)
 
     best = [
         compare_best(
@@ -175,8 +180,9 @@ def _judge_transform(item: tuple[str, SettingSummary | None], notes: tuple[str, 
     shares = [s.transform / (s.total - s.handover) for s in stages if s.total > s.handover]
     spent = item[1].stages
     what = (
-        f"without workers the transform takes {spent.transform * 1e3:.2f} ms of the "
-        f"{(spent.total - spent.handover) * 1e3:.2f} ms to build a sample, a share of"
+        f"without workers the transform (resize, augment, normalise) takes "
+        f"{spent.transform * 1e3:.2f} ms of the {(spent.total - spent.handover) * 1e3:.2f} ms to "
+        "build a sample (read and decode, transform, collate), a share of"
     )
     return verdict("K10", CPU, what, mean_interval(shares), "above", notes)
 
@@ -189,7 +195,7 @@ EXPERIMENT = Experiment(
     params=(
         Param(name="workers", label="workers", sweep=True, default=None, low=0, high=MOST_WORKERS,
               help="numbers of workers; by default 0 to 4 times the usable cores"),
-        Param(name="batch_size", label="batch size", default=4, low=1, high=1024,
+        Param(name="batch_size", label="batch size", default=2, low=1, high=1024,
               help="samples in a batch"),
         Param(name="prefetch_factor", label="prefetch factor", default=2, low=1, high=64,
               help="batches that each worker keeps in flight"),

@@ -36,11 +36,11 @@ def rounds_missing(named: Sequence[tuple[str, SettingSummary | None]]) -> tuple[
     found = []
     for label, item in named:
         if item is None:
-            found.append(f"{label} was not measured")
+            found.append(f"{label}: not measured")
         elif not item.rates:
             details = sorted({trial.detail for trial in item.trials if trial.detail})
             why = f" ({'; '.join(details)})" if details else ""
-            found.append(f"{label} has no completed trial{why}")
+            found.append(f"{label}: no completed trial{why}")
     if found:
         return tuple(found)
     shared = set.intersection(*(set(item.rates) for _, item in named if item is not None))
@@ -61,7 +61,7 @@ def compare_pair(
         return cannot_tell(name, story, f"{faster[0]} against {slower[0]}", missing + notes)
     interval = ratio_interval(first.rates, second.rates)
     rates = f"{_rate(first)} against {_rate(second)} samples/s"
-    what = f"{faster[0]} against {slower[0]}: {rates}, the rate times"
+    what = f"{faster[0]} against {slower[0]}: {rates}, ratio within rounds"
     return verdict(name, story, what, interval, direction, notes)
 
 
@@ -84,7 +84,7 @@ def compare_best(
     interval, best = found
     rates = f"{_rate(usable[best])} against {_rate(ref)} samples/s"
     what = f"{best}, best of the others on the other rounds, against {label}: {rates},"
-    return verdict(name, story, f"{what} the rate times", interval, "above", notes)
+    return verdict(name, story, f"{what} ratio within rounds", interval, "above", notes)
 
 
 def verdict(
