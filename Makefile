@@ -4,7 +4,7 @@ BIN := $(VENV)/bin
 PYTHON ?= $(shell for p in python3 python3.11 python3.12 python3.13 python; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 LAB ?= worker_plateau
-KIND ?= images
+KIND ?=
 ARGS ?=
 
 # What `make check` and `make notebooks` look at; folders that are not there are left out.
@@ -42,8 +42,8 @@ check: $(VENV)/.installed-dev  ## Style, types, and notebooks without stored out
 notebooks: $(VENV)/.installed-test  ## Run every notebook at small size
 	$(if $(NOTEBOOKS),$(SMALL) $(BIN)/python -m pytest --nbmake $(NOTEBOOKS) $(ARGS))
 
-data: $(VENV)/.installed-run  ## Make a synthetic dataset: make data KIND=volumes ARGS="--count 4"
-	$(BIN)/labkit data make $(KIND) $(ARGS)
+data: $(VENV)/.installed-run  ## Make LAB's datasets; or any: make data KIND=volumes ARGS="--count 4 --out DIR"
+	$(BIN)/$(if $(KIND),python -m data_gen $(KIND),labkit data make $(LAB)) $(ARGS)
 
 # A torch that the system's Python already has is seen by the environment, and kept.
 $(BIN)/python:
