@@ -29,9 +29,9 @@ from labkit.summary import SettingSummary, Summary
 
 CPU, WAITING = "cpu", "waiting"
 MOST_WORKERS = 256
-_FLOOR = 64
-"""Measured batches at least: 128 samples, 0.25 to 0.5 s at 0 workers. With batches of 2 the default
-run then takes 40 s on 2 busy cores, of which 4 x cores workers take a third (8 x W x P batches)."""
+_FLOOR = 32
+"""Measured batches at least: 128 samples, 0.3 s at 0 workers. The default run then takes 40 s on 2
+cores, of which 4 x cores workers take a third, for they need 8 x W x P batches."""
 
 
 class Augment:
@@ -195,11 +195,11 @@ EXPERIMENT = Experiment(
     params=(
         Param(name="workers", label="workers", sweep=True, default=None, low=0, high=MOST_WORKERS,
               help="numbers of workers; by default 0 to 4 times the usable cores"),
-        Param(name="batch_size", label="batch size", default=2, low=1, high=1024,
+        Param(name="batch_size", label="batch size", default=4, low=1, high=1024,
               help="samples in a batch"),
         Param(name="prefetch_factor", label="prefetch factor", default=2, low=1, high=64,
               help="batches that each worker keeps in flight"),
-        Param(name="wait_ms", label="remote read (ms)", default=4.0, low=0, high=1000,
+        Param(name="wait_ms", label="remote read (ms)", default=3.0, low=0, high=1000,
               help="milliseconds that a sample of the waiting story sleeps: an emulated remote"
               " read"),
         Param(name="step_ms", label="step (ms)", default=0.0, low=0, high=1000,
@@ -207,7 +207,7 @@ EXPERIMENT = Experiment(
               " 0: it takes the batch and drops it"),
         Param(name="images", label="images", default=256, low=1, high=100_000,
               help="distinct JPEGs on disk; they are read again and again"),
-        Param(name="height", label="image height", default=375, low=16, high=4096,
+        Param(name="height", label="image height", default=300, low=16, high=4096,
               help="pixels of the JPEGs of the cpu story, in proportion 4:3"),
     ),
     settings=settings,
