@@ -16,6 +16,9 @@ from labkit.measure import memory, processes
 SHARE = 0.01
 """Sampling may cost 1 % of one core: the pause after a sample is a hundred times its cost."""
 
+_FIRST_SECONDS = 0.1
+"""A trial is first looked at when its loader stands, not while its process is being born."""
+
 _SHORTEST_SECONDS = 0.25
 _TICKS = os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100
 
@@ -33,7 +36,7 @@ class Sampler:
         self.spent_seconds = 0.0
         self._own = own
         self._clock = clock
-        self._due = clock()
+        self._due = clock() + _FIRST_SECONDS
         self._busy: tuple[float, float, dict[int, float]] | None = None
 
     def due(self) -> bool:

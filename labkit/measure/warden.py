@@ -157,6 +157,8 @@ class Warden:
                 known = set(sampler.seen)
                 sampled, counted = sampler.sample()
                 self.journal(trial.id, {p: m for p, m in sampler.seen.items() if p not in known})
+                if not sampled.processes:
+                    continue  # it ended meanwhile
                 self.events.write(trial.id, sampled)
                 self.events.write(trial.id, counted)
                 budget = trial.setting.budget
@@ -181,7 +183,6 @@ class Warden:
     def main(self) -> None:
         """Take the machine's turn, work, and leave nothing behind."""
         processes.become_subreaper()
-        processes.assign_job()
         own = {"pid": os.getpid(), "mark": processes.start_mark(os.getpid())}
         write_json(self.run.path / "warden.json", own)
         self.listen()

@@ -1,0 +1,187 @@
+"""Processes: who descends from whom, who still lives, how to end a whole tree and its leftovers.
+
+Standard library alone on Linux; psutil, imported when needed, on macOS and Windows. It must not
+end a process that it was not told to end, and never by name.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import signal
+import sys
+import time
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+LINUX = sys.platform == "linux"
+LABEL = "LABKIT_RUN"
+"""Environment variable that every process of a run inherits."""
+
+_PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
+_END_SECONDS = 10.0
+_PROC = Path("/proc")
+_SHM = Path("/dev/shm")
+
+
+def _stat(pid: int) -> list[str] | None:
+    """Fields of /proc/<pid>/stat after the name: state, ppid, ..., start time at 19."""
+    try:
+        text = (_PROC / str(pid) / "stat").read_text("utf-8", "replace")
+    except OSError:
+        return None
+    return text.rpartition(")")[2].split()
+
+
+def _pids() -> list[int]:
+    return [int(name) for name in os.listdir(_PROC) if name.isdigit()]
+
+
+def descendants(pid: int) -> list[int]:
+    """All living descendants of a process (zombies are not alive), in no particular order."""
+    if not LINUX:
+        import psutil
+
+        try:
+            return [child.pid for child in psutil.Process(pid).children(recursive=True)]
+        except psutil.Error:
+            return []
+    children: dict[int, list[tuple[int, str]]] = {}
+    for one in _pids():
+        fields = _stat(one)
+        if fields is not None:
+            children.setdefault(int(fields[1]), []).append((one, fields[0]))
+    found: list[int] = []
+    waiting = [pid]
+    while waiting:
+        for child, state in children.get(waiting.pop(), []):
+            waiting.append(child)
+            if state not in "ZX":
+                found.append(child)
+    return found
+
+
+def start_mark(pid: int) -> str | None:
+    """When the process began, in the system's own unit: tells a reused pid apart; None if gone."""
+    if LINUX:
+        fields = _stat(pid)
+        return None if fields is None or fields[0] in "ZX" else fields[19]
+    import psutil
+
+    try:
+        return repr(psutil.Process(pid).create_time())
+    except psutil.Error:
+        return None
+
+
+def is_alive(pid: int, mark: str | None) -> bool:
+    """Whether the process that had this mark still lives."""
+    now = start_mark(pid)
+    return now is not None and now == mark
+
+
+def kill_all(pids: Iterable[int], marks: Mapping[int, str | None] | None = None) -> None:
+    """End these processes at once; one whose mark is known and differs is left alone."""
+    for pid in pids:
+        mark = (marks or {}).get(pid)
+        if mark is not None and not is_alive(pid, mark):
+            continue
+        with contextlib.suppress(OSError):
+            # Windows has no SIGKILL; its SIGTERM ends a process as surely.
+            os.kill(pid, getattr(signal, "SIGKILL", signal.SIGTERM))
+
+
+def end_tree(pid: int, *, keep: set[int] | frozenset[int] = frozenset()) -> list[int]:
+    """End every descendant of a process but the kept ones; children of kept ones do end.
+
+    Looks again until none is left, since a process may start another while it is being ended.
+    """
+    ended: set[int] = set()
+    deadline = time.monotonic() + _END_SECONDS
+    while time.monotonic() < deadline:
+        left = [child for child in descendants(pid) if child not in keep]
+        if not left:
+            break
+        ended.update(left)
+        kill_all(left)
+        time.sleep(0.005)
+    return sorted(ended)
+
+
+def become_subreaper() -> bool:
+    """On Linux, orphans among our descendants become our children instead of init's."""
+    return LINUX and ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0
+
+
+def die_with_parent(parent: int) -> None:
+    """On Linux, end with the parent, which must have started us from its main thread.
+
+    Args:
+        parent: the parent's pid; if it is gone already, this process ends now.
+    """
+    if LINUX:
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        if os.getppid() != parent:
+            os._exit(1)
+
+
+def labels() -> dict[int, str]:
+    """Pid to run label, for every process of this user that carries one."""
+    found: dict[int, str] = {}
+    if LINUX:
+        prefix = f"{LABEL}=".encode()
+        for pid in _pids():
+            with contextlib.suppress(OSError):
+                for entry in (_PROC / str(pid) / "environ").read_bytes().split(b"\0"):
+                    if entry.startswith(prefix) and start_mark(pid) is not None:
+                        found[pid] = entry[len(prefix) :].decode("utf-8", "replace")
+        return found
+    import psutil
+
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error, OSError):
+            label = process.environ().get(LABEL)
+            if label:
+                found[process.pid] = label
+    return found
+
+
+def labelled(run: str) -> list[int]:
+    """Living processes that carry this run's label."""
+    return [pid for pid, label in labels().items() if label == run]
+
+
+def counters(pids: Iterable[int]) -> tuple[int, int, int]:
+    """Voluntary and involuntary context switches, and bytes read from the device, summed.
+
+    Zeros where this system does not tell.
+    """
+    voluntary = involuntary = read_bytes = 0
+    for pid in pids if LINUX else ():
+        with contextlib.suppress(OSError, ValueError):
+            for line in (_PROC / str(pid) / "status").read_text().splitlines():
+                name, _, value = line.partition(":")
+                voluntary += int(value) if name == "voluntary_ctxt_switches" else 0
+                involuntary += int(value) if name == "nonvoluntary_ctxt_switches" else 0
+            for line in (_PROC / str(pid) / "io").read_text().splitlines():
+                if line.startswith("read_bytes:"):
+                    read_bytes += int(line.partition(":")[2])
+    return voluntary, involuntary, read_bytes
+
+
+def remove_shared_memory(pids: Iterable[int]) -> list[str]:
+    """Remove torch's shared-memory files of these (dead) processes; returns their names.
+
+    A killed worker leaves ``torch_<pid>_*`` of gigabytes behind. Only files of this user whose
+    pid was given are touched: other jobs, and other containers, share the folder.
+    """
+    wanted = set(pids)
+    removed: list[str] = []
+    for path in _SHM.glob("torch_*") if LINUX and wanted else ():
+        maker = path.name.split("_")[1]
+        with contextlib.suppress(OSError):
+            if maker.isdigit() and int(maker) in wanted and path.stat().st_uid == os.getuid():
+                path.unlink()
+                removed.append(path.name)
+    return removed

@@ -1,0 +1,93 @@
+"""The command: exit codes, one JSON object, errors in three lines without a traceback."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from labkit.cli import parse_params
+from labkit.errors import ParameterError
+
+LAB = str(Path(__file__).parent / "measure" / "labs.py")
+
+
+def labkit(*arguments: str, home: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "labkit", *arguments], capture_output=True, text=True,
+        env=os.environ | {"LABKIT_HOME": str(home)}, timeout=120, check=False,
+    )  # fmt: skip
+
+
+def test_options_become_parameters() -> None:
+    words = ["--workers", "0,1,2", "--batch-size=8", "--mode", "fine", "--wait-ms", "1.5"]
+    assert parse_params(words) == {
+        "workers": [0, 1, 2], "batch_size": 8, "mode": "fine", "wait_ms": 1.5
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("words", [["--workers"], ["stray"], ["--workers", "1", "stray"]])
+def test_stray_words_are_told(words: list[str]) -> None:
+    with pytest.raises(ParameterError, match="--name value"):
+        parse_params(words)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["run", "worker_plato"],
+        ["run", "worker_plateau", "--workers", "-1"],
+        ["run", "worker_plateau", "--workers", "10000"],
+        ["run", "worker_plateau", "--colour", "red"],
+        ["run", "worker_plateau", "--size", "huge"],
+        ["run", "worker_plateau", "--repeats", "0"],
+        ["run", "./nowhere.py"],
+        ["show", "no-such-run"],
+    ],
+)
+def test_bad_input_exits_2_with_three_lines(arguments: list[str], tmp_path: Path) -> None:
+    done = labkit(*arguments, home=tmp_path)
+    assert done.returncode == 2
+    for part in ("asked:", "found:", "do:"):
+        assert part in done.stderr
+    assert "Traceback" not in done.stderr + done.stdout
+    assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.slow
+def test_an_unwritable_home_exits_2(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    done = labkit("run", LAB, home=tmp_path / "file")
+    assert done.returncode == 2, done.stderr
+    assert "LABKIT_HOME" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.slow
+def test_json_is_one_object_and_the_run_can_be_shown(tmp_path: Path) -> None:
+    done = labkit("run", LAB, "--workers", "0,2", "--json", home=tmp_path)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert set(found) == {
+        "format", "experiment", "status", "headline", "verdicts", "settings", "environment",
+        "overhead", "run_path",
+    }  # fmt: skip
+    assert [item["params"]["workers"] for item in found["settings"]] == [0, 2]
+    shown = labkit("show", found["run_path"], home=tmp_path)
+    assert shown.returncode == 0, shown.stderr
+    assert "samples/s" in shown.stdout
+
+
+@pytest.mark.slow
+def test_json_also_on_bad_input_and_on_failure(tmp_path: Path) -> None:
+    bad = labkit("run", "worker_plato", "--json", home=tmp_path)
+    assert bad.returncode == 2
+    assert json.loads(bad.stdout)["status"] == "failed"
+    failed = labkit("run", LAB, "--workers", "0", "--mode", "raises", "--json", home=tmp_path)
+    assert failed.returncode == 1
+    assert json.loads(failed.stdout)["settings"][0]["status"] == "failed"
