@@ -40,7 +40,7 @@ LEDGER: tuple[Claim, ...] = (
           "first batch of the first epoch against that of the second; ratio of seconds"),
     Claim("K4", "The data of the parent is copied into the children.",
           ("process_cost",), 0.5, 0.5,
-          "private memory of a worker after start, per byte of the dataset object, by start method"),
+          "private memory of a worker after start per byte of the dataset, by start method"),
     Claim("K5", "Context switches cost little to medium.",
           ("process_cost", "rank_oversubscription"), 0.1, 0.1,
           "switches per sample times the cost of one, as a share of CPU time per sample"),

@@ -23,7 +23,16 @@ from labkit.measure.verdicts import (
     verdict,
 )
 from labkit.records import (
-    Context, Curves, Environment, Experiment, Needs, Param, Params, Setting, Trial, Verdict,
+    Context,
+    Curves,
+    Environment,
+    Experiment,
+    Needs,
+    Param,
+    Params,
+    Setting,
+    Trial,
+    Verdict,
 )  # fmt: skip
 from labkit.summary import SettingSummary, Summary
 

@@ -48,7 +48,8 @@ def trial_events(setting: Setting, name: str, rate: float, status: Status) -> li
         events.append(event(t, BatchLoaded(
             epoch=0, batch=batch, wait_seconds=0.01, step_seconds=0.0, samples=size, num_bytes=1,
             warmup=batch == 0, cpu_seconds=t)))  # fmt: skip
-    return [*events, event(9e9, TrialEnded(status=status, detail="killed" if status else ""))]
+    detail = "" if status is Status.COMPLETED else "killed"
+    return [*events, event(9e9, TrialEnded(status=status, detail=detail))]
 
 
 def run(
@@ -106,13 +107,15 @@ def test_a_sentence_has_numbers_units_interval_and_noise() -> None:
 
 def test_nothing_is_told_from_within_the_noise() -> None:
     found = run(lambda story, workers: 100.0, noise=0.3)
-    told = [v for v in found.values() if v.outcome is not CANNOT and v.claim != "K10"]
-    assert not told
-    assert all("threshold" in v.reasons[0] for v in found.values() if v.claim != "K10")
+    rates = [verdict for verdict in found.values() if verdict.claim != "K10"]
+    assert all(verdict.outcome is not CAN for verdict in rates)
+    unknown = [verdict for verdict in rates if verdict.outcome is CANNOT]
+    assert len(unknown) >= 4  # no effect is on the failing side of every threshold
+    assert all("threshold" in verdict.reasons[0] for verdict in unknown)
 
 
 def test_without_an_effect_best_of_many_is_rarely_reproduced() -> None:
-    runs = [run(lambda story, workers: 100.0, noise=0.1, seed=seed) for seed in range(60)]
+    runs = [run(lambda story, workers: 100.0, noise=0.1, seed=seed) for seed in range(20)]
     wrong = sum(found["K7", story].outcome is CAN for found in runs for story in (CPU, WAITING))
     assert wrong <= 0.10 * 2 * len(runs)
 
