@@ -36,7 +36,7 @@ test: $(VENV)/.installed-test  ## Install what the tests need and run all of the
 	$(SMALL) $(BIN)/python -m pytest tests $(if $(NOTEBOOKS),--nbmake $(NOTEBOOKS)) $(ARGS)
 
 check: $(VENV)/.installed-dev  ## Style, types, and notebooks without stored outputs
-	$(BIN)/ruff check $(SOURCES) && $(BIN)/ruff format --check $(SOURCES) && $(BIN)/mypy
+	$(BIN)/ruff check $(SOURCES) && $(BIN)/mypy
 	$(if $(NOTEBOOKS),$(BIN)/nbstripout --verify $(NOTEBOOKS))
 
 notebooks: $(VENV)/.installed-test  ## Run every notebook at small size
