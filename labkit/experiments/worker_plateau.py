@@ -61,10 +61,12 @@ class Augment:
         image = image.resize((self.side, self.side), Image.Resampling.BILINEAR, box=box)
         if random.random() < 0.5:
             image = image.transpose(Image.Transpose.FLIP_LEFT_RIGHT)
-        # float32 throughout: in float64 this step takes four times as long (measuring, section 3).
-        pixels = np.asarray(image, dtype=np.float32) * np.float32(random.uniform(0.8, 1.2) / 255)
-        pixels = (pixels - np.float32(0.45)) / np.float32(0.225)
-        return torch.from_numpy(np.ascontiguousarray(pixels.transpose(2, 0, 1)))
+        # In float32 and in place: float64 and temporaries cost several times as much.
+        out = np.empty((3, self.side, self.side), dtype=np.float32)
+        scale = np.float32(random.uniform(0.8, 1.2) / 255 / 0.225)
+        np.multiply(np.asarray(image).transpose(2, 0, 1), scale, out=out)
+        out -= np.float32(0.45 / 0.225)
+        return torch.from_numpy(out)
 
 
 class RemoteRead:

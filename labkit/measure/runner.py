@@ -167,7 +167,7 @@ class Run:
 
     def stop(self) -> None:
         """End the run; what was measured stays. Poll on until it is done."""
-        if self._stop_asked is None:
+        if self._stop_asked is None and not self.done():
             self._stop_asked = time.monotonic()
             self._send({"op": "stop"})
 

@@ -137,7 +137,7 @@ def count_samples(batch: Any) -> int:
         shape = getattr(leaf, "shape", None)
         if shape is not None:
             return int(shape[0]) if len(shape) else 1
-    return len(batch) if isinstance(batch, Sequence) else 1
+    return len(batch) if isinstance(batch, Sequence) and not isinstance(batch, str) else 1
 
 
 def count_bytes(batch: Any) -> int:

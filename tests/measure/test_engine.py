@@ -51,7 +51,7 @@ def none_left(name: str) -> bool:
 
 
 def test_a_run_measures_every_setting() -> None:
-    result = labkit.run(LAB, view="none", workers=[0, 2], repeats=2)
+    result = labkit.run(LAB, view="none", workers=[0, 2], mode="slow", repeats=2)
     assert result.status == "completed"
     assert [item.setting["workers"] for item in result.summary] == [0, 2]
     for item in result.summary:
