@@ -13,14 +13,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from labkit.measure import instrument
-from labkit.measure.noise import mean_interval
 from labkit.measure.verdicts import (
-    cannot_tell,
     circumstances,
     compare_best,
     compare_pair,
-    rounds_missing,
-    verdict,
+    compare_transform,
 )
 from labkit.records import (
     Context,
@@ -160,7 +157,8 @@ def make_step(trial: Trial, context: Context) -> Callable[[Any], None]:
 def judge(summary: Summary, environment: Environment) -> tuple[Verdict, ...]:
     """K7 and K8 by rates within rounds, K10 by stage times without workers."""
     cores = environment.usable_cores
-    many = min(4 * cores, MOST_WORKERS)
+    # On a machine too large for the sweep: a number that was not measured, so that it cannot tell.
+    many = max(min(4 * cores, MOST_WORKERS), cores + 1)
     notes = circumstances(summary, environment)
 
     def named(story: str, workers: int) -> tuple[str, SettingSummary | None]:
@@ -180,22 +178,7 @@ def judge(summary: Summary, environment: Environment) -> tuple[Verdict, ...]:
         for story in (CPU, WAITING)
     ]  # fmt: skip
     one = compare_pair("K8", f"{CPU}, 1 against 0", named(CPU, 1), named(CPU, 0), "below", notes)
-    return (*best, *slower, one, _judge_transform(named(CPU, 0), notes))
-
-
-def _judge_transform(item: tuple[str, SettingSummary | None], notes: tuple[str, ...]) -> Verdict:
-    missing = rounds_missing((item,))
-    if missing or item[1] is None:
-        return cannot_tell("K10", CPU, "the share of the transform", missing + notes)
-    stages = [trial.stages for trial in item[1].trials if trial.repeat in item[1].rates]
-    shares = [s.transform / (s.total - s.handover) for s in stages if s.total > s.handover]
-    spent = item[1].stages
-    what = (
-        f"without workers the transform (resize, augment, normalise) takes "
-        f"{spent.transform * 1e3:.2f} ms of the {(spent.total - spent.handover) * 1e3:.2f} ms to "
-        "build a sample (read and decode, transform, collate), a share of"
-    )
-    return verdict("K10", CPU, what, mean_interval(shares), "above", notes)
+    return (*best, *slower, one, compare_transform("K10", CPU, named(CPU, 0), notes))
 
 
 EXPERIMENT = Experiment(

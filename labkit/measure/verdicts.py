@@ -9,7 +9,14 @@ from collections.abc import Sequence
 from typing import Literal
 
 from labkit.claims import claim
-from labkit.measure.noise import MIN_PAIRS, RatioInterval, cross_fitted, decide, ratio_interval
+from labkit.measure.noise import (
+    MIN_PAIRS,
+    RatioInterval,
+    cross_fitted,
+    decide,
+    mean_interval,
+    ratio_interval,
+)
 from labkit.records import Environment, Outcome, Verdict
 from labkit.summary import SettingSummary, Summary
 
@@ -85,6 +92,24 @@ def compare_best(
     rates = f"{_rate(usable[best])} against {_rate(ref)} samples/s"
     what = f"{best}, best of the others on the other rounds, against {label}: {rates},"
     return verdict(name, story, f"{what} ratio within rounds", interval, "above", notes)
+
+
+def compare_transform(
+    name: str, story: str, item: tuple[str, SettingSummary | None], notes: tuple[str, ...]
+) -> Verdict:
+    """The verdict on the transform's share of the time to build a sample (without hand-over)."""
+    missing = rounds_missing((item,))
+    if missing or item[1] is None:
+        return cannot_tell(name, story, "the share of the transform", missing + notes)
+    stages = [trial.stages for trial in item[1].trials if trial.repeat in item[1].rates]
+    shares = [s.transform / (s.total - s.handover) for s in stages if s.total > s.handover]
+    spent = item[1].stages
+    what = (
+        f"at {item[0]} the transform takes {spent.transform * 1e3:.2f} ms of the "
+        f"{(spent.total - spent.handover) * 1e3:.2f} ms to build a sample (fetch and decode, "
+        "transform, collate), a share of"
+    )
+    return verdict(name, story, what, mean_interval(shares), "above", notes)
 
 
 def verdict(
