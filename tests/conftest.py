@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-import sys
+import shutil
 import time
 import uuid
 from collections.abc import Callable, Iterator
@@ -19,6 +19,7 @@ _GRACE_SECONDS = 5.0
 # Python keeps these two helpers for the whole life of a process that used multiprocessing.
 _HELPERS = ("multiprocessing.resource_tracker", "multiprocessing.forkserver")
 _SHARED_MEMORY = Path("/dev/shm")
+_PLACES = {group.folder for group in control_groups("memory")}
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -40,76 +41,85 @@ def _default_size(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(autouse=True)
 def _nothing_left(request: pytest.FixtureRequest) -> Iterator[None]:
     """Fails a test after which a process, shared memory or a control group is left."""
-    looks = {"processes": _processes, "shared memory": _segments, "control groups": _groups}
-    before = {name: look() for name, look in looks.items()}
+    pids, segments, groups = set(psutil.pids()), _segments(), _groups()
     yield
-    left = {name: _still_new(look, before[name]) for name, look in looks.items()}
-    for pid in left["processes"]:
-        _kill(int(pid.partition(":")[0]))
+    left = {
+        "shared memory": _still_there(lambda: _ours(_segments() - segments)),
+        "control groups": _still_there(lambda: _groups() - groups),
+        "processes": _still_there(lambda: set(_processes(set(psutil.pids()) - pids).values())),
+    }
+    for process in _processes(set(psutil.pids()) - pids):
+        process.kill()
     found = "; ".join(f"{name} {sorted(new)}" for name, new in left.items() if new)
     if found:
         pytest.fail(f"{request.node.name} left {found}")
 
 
-def _still_new(look: Callable[[], set[str]], before: set[str]) -> set[str]:
-    """What is new and does not go away within the grace period: an ending takes a moment."""
+def _still_there(look: Callable[[], set[str]]) -> set[str]:
+    """What does not go away within the grace period: an ending takes a moment."""
     deadline = time.monotonic() + _GRACE_SECONDS
-    while (new := look() - before) and time.monotonic() < deadline:
+    while (new := look()) and time.monotonic() < deadline:
         time.sleep(0.05)
     return new
 
 
-def _processes() -> set[str]:
-    """``pid: command`` of the living descendants, orphans with the session's marker included."""
-    me = psutil.Process()
-    found = {process.pid: process for process in me.children(recursive=True)}
-    if sys.platform == "linux":
-        found |= {process.pid: process for process in psutil.process_iter() if _is_ours(process)}
-    found.pop(me.pid, None)
-    described: set[str] = set()
-    for process in found.values():
+def _processes(pids: set[int]) -> dict[psutil.Process, str]:
+    """Those that live and are ours, with their commands."""
+    found: dict[psutil.Process, str] = {}
+    for pid in pids:
         try:
+            process = psutil.Process(pid)
             command = " ".join(process.cmdline())
-            helper = process.ppid() == me.pid and any(name in command for name in _HELPERS)
-            if not helper and process.status() != psutil.STATUS_ZOMBIE:
-                described.add(f"{process.pid}: {command}")
+            child = process.ppid() == os.getpid()
+            helper = child and any(name in command for name in _HELPERS)
+            if not helper and process.status() != psutil.STATUS_ZOMBIE and _is_ours(process):
+                found[process] = f"{pid}: {command}"
         except psutil.Error:  # It ended in between.
             continue
-    return described
+    return found
 
 
 def _is_ours(process: psutil.Process) -> bool:
+    """A descendant, or an orphan of one: it inherited the session's marker."""
+    if any(parent.pid == os.getpid() for parent in process.parents()):
+        return True
     try:
         return _MARKER.encode() in Path(f"/proc/{process.pid}/environ").read_bytes()
     except OSError:
         return False
 
 
-def _kill(pid: int) -> None:
-    try:
-        psutil.Process(pid).kill()
-    except psutil.Error:
-        return
-
-
 def _segments() -> set[str]:
-    """Files that torch and labkit make, less those of living processes of somebody else."""
-    if not _SHARED_MEMORY.is_dir():
-        return set()
-    mine = {int(each.partition(":")[0]) for each in _processes()} | {os.getpid()}
-    names = [*_SHARED_MEMORY.glob("torch_*"), *_SHARED_MEMORY.glob("labkit*")]
-    return {path.name for path in names if not _of_a_stranger(path.name, mine)}
+    """Files that torch and labkit make in shared memory."""
+    return {path.name for kind in ("torch_*", "labkit*") for path in _SHARED_MEMORY.glob(kind)}
 
 
-def _of_a_stranger(name: str, mine: set[int]) -> bool:
-    """Whether the process in torch's ``torch_<pid>_<random>_<n>`` lives and is not one of ours."""
+def _ours(segments: set[str]) -> set[str]:
+    """Less torch's ``torch_<pid>_<random>_<n>`` of living processes of somebody else."""
+    return {name for name in segments if not _of_a_stranger(name)}
+
+
+def _of_a_stranger(name: str) -> bool:
     parts = name.split("_")
     if parts[0] != "torch" or len(parts) < 2 or not parts[1].isdecimal():
         return False
-    return int(parts[1]) not in mine and psutil.pid_exists(int(parts[1]))
+    pid = int(parts[1])
+    return pid != os.getpid() and psutil.pid_exists(pid) and not _processes({pid})
 
 
 def _groups() -> set[str]:
     """Groups that labkit makes for its budgets, below the group that pytest runs in."""
-    places = {group.folder for group in control_groups("memory")}
-    return {str(path) for place in places for path in place.glob("labkit*") if path.is_dir()}
+    return {str(path) for place in _PLACES for path in place.glob("labkit*") if path.is_dir()}
+
+
+@pytest.fixture(scope="session")
+def chromium() -> str:
+    """Path of a Chromium for browser tests; they are skipped without one, unless required."""
+    names = ("chromium", "chromium-browser", "google-chrome")
+    found = next((path for name in names if (path := shutil.which(name))), None)
+    if found is None:
+        reason = f"no browser: none of {', '.join(names)} is installed"
+        if os.environ.get("LABKIT_REQUIRE_BROWSER"):
+            pytest.fail(f"{reason}, and LABKIT_REQUIRE_BROWSER is set")
+        pytest.skip(reason)
+    return found
