@@ -19,7 +19,7 @@ from rich.progress import (
 
 @contextmanager
 def build_progress(console: Console) -> Iterator[Callable[[Any], None]]:
-    """A bar with bytes, bytes per second and time left; yields the callback for `data_gen.build`."""
+    """A bar with bytes, speed and time left; yields the callback for `data_gen.build`."""
     columns = (
         TextColumn("{task.description}"), BarColumn(), DownloadColumn(binary_units=True),
         TransferSpeedColumn(), TimeRemainingColumn(),
