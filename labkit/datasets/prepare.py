@@ -27,6 +27,7 @@ from typing import TextIO
 from data_gen import BuildCancelled, DatasetSpec, Progress, SpecError
 from labkit.datasets import cache
 from labkit.errors import DatasetError, InsufficientSpaceError
+from labkit.events import Event, Preparing, to_line
 
 _INTERVAL_SECONDS = 0.2
 
@@ -130,16 +131,9 @@ def _failed(error: Exception, code: int) -> int:
 
 def _append(file: TextIO, trial: str, done: int, total: int) -> None:
     # One flush a line: a reader sees whole lines, and ignores a torn last one.
-    event = {
-        "trial": trial,
-        "host": socket.gethostname(),
-        "rank": 0,
-        "t": time.monotonic(),
-        "event": "Preparing",
-        "done": done,
-        "total": total,
-    }
-    file.write(json.dumps(event) + "\n")
+    body = Preparing(done=done, total=total)
+    event = Event(trial=trial, host=socket.gethostname(), rank=0, t=time.monotonic(), body=body)
+    file.write(to_line(event))
     file.flush()
 
 

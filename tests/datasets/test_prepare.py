@@ -15,6 +15,7 @@ import pytest
 from data_gen import BuildCancelled, DatasetSpec
 from labkit.datasets import cache
 from labkit.datasets.prepare import Throttle, prepare
+from labkit.events import Preparing, from_line
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -92,9 +93,12 @@ def test_command_appends_events(home: Path, tmp_path: Path) -> None:
     assert child.returncode == 0
     first, *lines = events.read_text().splitlines()
     assert first == "before"
-    documents = [json.loads(line) for line in lines]
-    assert documents[0]["trial"] == "t1"
-    assert documents[-1]["done"] == documents[-1]["total"] == 2 * spec(0).total_bytes
+    found = [from_line(line) for line in lines]
+    assert found[0] is not None
+    assert found[0].trial == "t1"
+    whole = 2 * spec(0).total_bytes
+    assert found[-1] is not None
+    assert found[-1].body == Preparing(done=whole, total=whole)
     assert len(cache.listing()) == 2
 
 
