@@ -59,5 +59,5 @@ def test_it_runs(my_lab: Path, tmp_path: Path) -> None:
     result = json.loads(done.stdout)
     assert result["experiment"] == "my_lab"
     assert result["status"] == "completed"
-    assert [setting["params"] for setting in result["settings"]] == [{"workers": 0}, {"workers": 1}]
+    assert [setting["params"]["workers"] for setting in result["settings"]] == [0, 1]
     assert all(setting["samples_per_second"]["median"] > 0 for setting in result["settings"])

@@ -9,14 +9,15 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 from playwright.sync_api import expect, sync_playwright
 
 from labkit.notebooks_copy import copy_notebooks
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
-_START = "from labkit.notebooks_copy import start_jupyterlab as s; import sys; s('.', extra=sys.argv[1:])"
-_PATIENCE_SECONDS = 60
+_START = "import sys, labkit.notebooks_copy as n; n.start_jupyterlab('.', extra=sys.argv[1:])"
+_PATIENCE_SECONDS = 25
 
 
 @pytest.fixture
@@ -43,8 +44,6 @@ def address(tmp_path: Path) -> Iterator[str]:
 
 def _end(server: subprocess.Popen[bytes]) -> None:
     """JupyterLab is the child of the process that was started."""
-    import psutil
-
     for child in psutil.Process(server.pid).children():
         child.terminate()
     server.wait(_PATIENCE_SECONDS)
