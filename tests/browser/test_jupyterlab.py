@@ -17,7 +17,7 @@ from labkit.notebooks_copy import copy_notebooks
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 _START = "import sys, labkit.notebooks_copy as n; n.start_jupyterlab('.', extra=sys.argv[1:])"
-_PATIENCE_SECONDS = 25
+_PATIENCE_SECONDS = 60
 
 
 @pytest.fixture
