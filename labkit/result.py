@@ -162,7 +162,8 @@ class Result:
             ],
             "settings": [
                 {
-                    "params": dict(item.setting.params) | {"story": item.setting.story},
+                    "params": dict(item.setting.params)
+                    | ({"story": item.setting.story} if item.setting.story else {}),
                     "status": item.status.value,
                     "trials": len(item.trials),
                     "samples_per_second": _interval(item.samples_per_second),

@@ -15,10 +15,13 @@ from rich.text import Text
 from labkit.records import Outcome
 from labkit.units import format_rate
 from labkit.view.fold import Progress
-from labkit.view.table import HEADER, rows
+from labkit.view.table import HEADER, rows, to_text
 
 _MARKS = {Outcome.REPRODUCED: "✔", Outcome.NOT_REPRODUCED: "✘", Outcome.CANNOT_TELL: "?"}
 _BAR_WIDTH = 24
+_WIDE = 116
+"""Columns that the whole table needs; a narrower terminal gets the main ones."""
+_MAIN_COLUMNS = (0, 1, 2, 3, 4, 8)
 
 
 def watch(run: Any, console: Console, *, poll_seconds: float = 0.1) -> float:
@@ -72,10 +75,14 @@ def _live_table(progress: Progress) -> Group:
 def print_result(result: Any, console: Console) -> None:
     """The headline, the table, the verdicts with their reasons, and warnings as facts."""
     console.print(result.headline, style="bold", markup=False)
-    table = Table(*HEADER)
-    for cells in rows(result):
-        table.add_row(*cells)
-    console.print(table)
+    if console.is_terminal:
+        shown = range(len(HEADER)) if console.width >= _WIDE else _MAIN_COLUMNS
+        table = Table(*(HEADER[column] for column in shown))
+        for cells in rows(result):
+            table.add_row(*(cells[column] for column in shown))
+        console.print(table)
+    else:  # a file or a pipe has no width: every column, unwrapped
+        console.print(to_text(result), markup=False, highlight=False, soft_wrap=True)
     for verdict in result.verdicts:
         mark = _MARKS[verdict.outcome]
         outcome = verdict.outcome.value.replace("_", " ")
