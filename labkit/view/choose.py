@@ -1,21 +1,23 @@
-"""Chooses the view for the place we are in: a notebook's panel, or the terminal's table."""
+"""Chooses the view that suits where we are: a notebook or a terminal."""
 
 from __future__ import annotations
 
+import importlib.util
 import sys
 from collections.abc import Callable
-from typing import Any
+
+from labkit.view.run_protocol import LiveRun
 
 
 def in_notebook() -> bool:
-    """Whether a Jupyter kernel runs us (plain IPython and scripts count as terminals)."""
-    ipython = sys.modules.get("IPython")
+    """Whether this is a Jupyter kernel that can show widgets."""
+    ipython = sys.modules.get("IPython")  # in a kernel it has been imported
     shell = ipython.get_ipython() if ipython is not None else None
-    return shell is not None and hasattr(shell, "kernel")
+    return hasattr(shell, "kernel") and importlib.util.find_spec("ipywidgets") is not None
 
 
-def watch_here() -> Callable[[Any], float]:
-    """The function that shows a run until it is done."""
+def watch_here() -> Callable[[LiveRun], float]:
+    """A function that shows a run until it is done and returns the CPU seconds that it took."""
     if in_notebook():
         from labkit.view.notebook import watch_in_notebook
 
@@ -24,5 +26,5 @@ def watch_here() -> Callable[[Any], float]:
 
     from labkit.view.terminal import watch
 
-    console = Console(stderr=True)
-    return lambda run: watch(run, console)
+    # In a kernel without widgets rich would print HTML anew at each refresh: plain lines instead.
+    return lambda run: watch(run, Console(force_jupyter=False))

@@ -1,11 +1,18 @@
-"""Folds a run's events into what a view shows, event by event; pure, it draws nothing."""
+"""Folds a run's events into what a live view shows; pure, and cheap for each event.
+
+It keeps running sums per trial, by the rule of `labkit.measure.summary`: at the end of a run that
+module has the last word. It must not read clocks, do I/O or draw.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 
 from labkit.events import (
+    BatchBuilt,
     BatchLoaded,
     Event,
     ExperimentEnded,
@@ -17,106 +24,254 @@ from labkit.events import (
     WarningCaught,
 )
 from labkit.records import Setting, Status
-from labkit.units import format_bytes, format_seconds
+from labkit.summary import StageSeconds
+
+_LEAST_BATCHES = 2
+"""A running trial shows its rate from here: one batch may have come out of the prefetch queue."""
+
+
+class Phase(StrEnum):
+    """What a run is doing."""
+
+    QUEUED = "queued"
+    PREPARING = "preparing"
+    MEASURING = "measuring"
+    ENDED = "ended"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Point:
+    """The rate of one trial, so far or at its end."""
+
+    repeat: int
+    samples_per_second: float
+    ended: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    """A run at one moment; mappings are by `Setting.key` and hold only settings that were heard."""
+
+    phase: Phase
+    queue: str
+    """Whom the run waits for; empty when the machine is its own."""
+    prepared_bytes: int
+    preparing_bytes: int
+    trials_done: int
+    trials_total: int
+    running: str | None
+    """Key of the setting that is measured now."""
+    points: Mapping[str, tuple[Point, ...]]
+    stages: Mapping[str, StageSeconds]
+    statuses: Mapping[str, tuple[Status, ...]]
+    """How each trial of the setting ended, in the order of the ends."""
+    warnings: tuple[str, ...]
+    deaths: tuple[str, ...]
+    """A sentence for each trial that did not complete."""
+    seconds_left: float | None
+    """None until something can be said."""
+    detail: str
+
+    def rates(self, key: str) -> dict[int, float]:
+        """Round to samples per second."""
+        return {point.repeat: point.samples_per_second for point in self.points.get(key, ())}
+
+    def median(self, key: str) -> float | None:
+        """Median over the trials so far."""
+        rates = self.rates(key)
+        return statistics.median(rates.values()) if rates else None
 
 
 @dataclass(slots=True)
-class _Rate:
-    """Running sums of one trial: samples after the warm-up, and between which moments."""
+class _Tally:
+    """Running sums of one trial."""
 
-    first: float | None = None
-    last: float = 0.0
+    number: int
+    repeat: int
+    clock: float | None = None
+    """When the rate's clock started: the end of the last warm-up batch, or of the first batch."""
     samples: int = 0
+    batches: int = 0
+    last: float = 0.0
+    status: Status | None = None
+    built: dict[tuple[int, int], BatchBuilt] = field(default_factory=dict)
+    """Stamps of batches whose arrival has not been heard of yet."""
+    stage_samples: int = 0
+    stages: list[float] = field(default_factory=lambda: [0.0] * 4)
 
-    def add(self, t: float, body: BatchLoaded) -> None:
-        if body.warmup or self.first is None:
-            self.first = t  # the clock starts when the last warm-up batch is done
-        else:
-            self.last = t
-            self.samples += body.samples
-
-    @property
-    def per_second(self) -> float | None:
-        if self.first is None or self.last <= self.first:
-            return None
-        return self.samples / (self.last - self.first)
-
-
-@dataclass(slots=True)
-class Progress:
-    """What is known of a run so far. `points` maps a setting's index to its finished rates."""
-
-    settings: Sequence[Setting]
-    total: int = 0
-    phase: str = "starting"
-    ended: int = 0
-    points: dict[int, list[float]] = field(default_factory=dict)
-    statuses: dict[int, str] = field(default_factory=dict)
-    warnings: list[str] = field(default_factory=list)
-    running: int | None = None
-    done: bool = False
-    first_t: float | None = None
-    last_t: float = 0.0
-    version: int = 0
-    """Grows whenever something visible changed: a painter redraws only then."""
-    _rates: dict[str, _Rate] = field(default_factory=dict)
-
-    def add(self, events: Iterable[Event]) -> None:
-        """Take new events in."""
-        for event in events:
-            self._add(event)
-
-    def _add(self, event: Event) -> None:
-        body = event.body
-        if isinstance(body, BatchLoaded):
-            self._rates.setdefault(event.trial, _Rate()).add(event.t, body)
+    def load(self, t: float, batch: BatchLoaded) -> None:
+        stamps = self.built.pop((batch.epoch, batch.batch), None)
+        if batch.warmup or self.clock is None:
+            self.clock = t
             return
-        if isinstance(body, Queued):
-            ours = body.position == 0
-            self.phase = "starting" if ours else f"waiting: {body.holder} measures now"
-        elif isinstance(body, Preparing):
-            of = f"{format_bytes(body.done)} of {format_bytes(body.total)}"
-            self.phase = f"making the dataset: {of}"
-        elif isinstance(body, Prepared):
-            self.phase = "importing torch"
-        elif isinstance(body, TrialStarted):
-            self.phase = "measuring"
-            self.running = _index(event.trial)
-            self.first_t = event.t if self.first_t is None else self.first_t
-        elif isinstance(body, TrialEnded):
-            self._end_trial(event.trial, body)
-            self.last_t = event.t
-        elif isinstance(body, WarningCaught) and body.message not in self.warnings:
-            self.warnings.append(body.message)
-        elif isinstance(body, ExperimentEnded):
-            self.phase, self.done, self.running = body.status, True, None
-        self.version += 1
+        self.samples += batch.samples
+        self.batches += 1
+        self.last = t
+        if stamps is not None:
+            self.stage_samples += batch.samples
+            self.stages[0] += stamps.fetch_seconds
+            self.stages[1] += stamps.transform_seconds
+            self.stages[2] += stamps.collate_seconds
+            self.stages[3] += stamps.handover_seconds
 
-    def _end_trial(self, trial: str, body: TrialEnded) -> None:
-        index = _index(trial)
-        self.ended += 1
-        rate = self._rates.pop(trial, _Rate()).per_second
-        if body.status == Status.COMPLETED:
-            self.statuses.setdefault(index, body.status)
-            if rate is not None:
-                self.points.setdefault(index, []).append(rate)
-        else:
-            self.statuses[index] = body.status
-
-    @property
-    def seconds_left(self) -> float | None:
-        """By the time that the trials took so far; None before the first has ended."""
-        if not self.ended or self.first_t is None or self.done:
+    def point(self) -> Point | None:
+        wanted = self.status in (None, Status.COMPLETED)
+        enough = self.batches >= (_LEAST_BATCHES if self.status is None else 1)
+        if not wanted or not enough or self.clock is None or self.last <= self.clock:
             return None
-        return (self.last_t - self.first_t) / self.ended * (self.total - self.ended)
-
-    @property
-    def line(self) -> str:
-        """The state in one line."""
-        left = self.seconds_left
-        rest = "" if left is None else f", about {format_seconds(max(left, 1))} left"
-        return f"{self.phase}: {self.ended} of {self.total} trials{rest}"
+        rate = self.samples / (self.last - self.clock)
+        return Point(repeat=self.repeat, samples_per_second=rate, ended=self.status is not None)
 
 
-def _index(trial: str) -> int:
-    return int(trial.partition("-")[0])
+class Folder:
+    """Takes events one by one; `snapshot` says what they add up to."""
+
+    def __init__(self, settings: Sequence[Setting], trials_total: int) -> None:
+        """Start with the plan; the trial ``003-1`` is repeat 1 of ``settings[3]``."""
+        self.plan(settings, trials_total)
+        self.changes = 0
+        """Grows whenever a snapshot would show something new."""
+        self._phase = Phase.QUEUED
+        self._queue = ""
+        self._prepared = (0, 0)
+        self._tallies: dict[str, _Tally] = {}
+        self._running: str | None = None
+        self._warnings: dict[str, None] = {}
+        self._deaths: list[str] = []
+        self._ends: dict[int, list[Status]] = {}
+        self._seconds: dict[int, list[float]] = {}
+        """How long the trials of each setting took, starting and ending included."""
+        self._mark: float | None = None
+        """When the trial that runs now took its turn."""
+        self._detail = ""
+
+    def plan(self, settings: Sequence[Setting], trials_total: int) -> None:
+        """Take over a plan that has grown."""
+        self._settings = tuple(settings)
+        self._total = trials_total
+
+    def take(self, events: Iterable[Event]) -> None:
+        """Add events in the order in which they were read."""
+        for event in events:
+            self._take(event)
+
+    def _take(self, event: Event) -> None:
+        match event.body:
+            case BatchBuilt() as body:
+                if (tally := self._tally(event.trial)) is not None:
+                    tally.built[body.epoch, body.batch] = body
+                return  # shows only with the batch's arrival
+            case BatchLoaded() as body:
+                if (tally := self._tally(event.trial)) is not None:
+                    tally.load(event.t, body)
+            case TrialStarted():
+                self._phase, self._running = Phase.MEASURING, event.trial
+                self._mark = event.t if self._mark is None else self._mark
+            case TrialEnded() as body:
+                self._end_trial(event, body)
+            case Queued(position=position, holder=holder):
+                before = "" if position == 1 else f" and {position - 1} more"
+                self._queue = f"waiting for {holder}{before}" if position else ""
+            case Preparing(done=done, total=total):
+                self._phase, self._prepared = Phase.PREPARING, (done, total)
+            case Prepared():
+                self._phase, self._mark = Phase.MEASURING, event.t
+            case WarningCaught(message=message):
+                self._warnings[message] = None
+            case ExperimentEnded(detail=detail):
+                self._phase, self._detail, self._running = Phase.ENDED, detail, None
+            case _:
+                return
+        self.changes += 1
+
+    def _tally(self, trial: str) -> _Tally | None:
+        """The sums of a trial; None for the run as a whole and for foreign ids."""
+        found = self._tallies.get(trial)
+        if found is None:
+            number, _, repeat = trial.partition("-")
+            if not (number.isdecimal() and repeat.isdecimal()):
+                return None
+            if int(number) >= len(self._settings):
+                return None
+            found = self._tallies[trial] = _Tally(number=int(number), repeat=int(repeat))
+        return found
+
+    def _end_trial(self, event: Event, body: TrialEnded) -> None:
+        tally = self._tally(event.trial)
+        if tally is None:
+            return
+        tally.status = Status(body.status)
+        tally.built.clear()
+        self._ends.setdefault(tally.number, []).append(tally.status)
+        if self._mark is not None:
+            self._seconds.setdefault(tally.number, []).append(event.t - self._mark)
+        self._mark, self._running = event.t, None
+        if tally.status is not Status.COMPLETED:
+            setting = self._settings[tally.number]
+            why = f": {body.detail}" if body.detail else ""
+            name = " ".join(filter(None, (setting.story, setting.label)))
+            self._deaths.append(f"{name}, round {tally.repeat + 1} {tally.status.value}{why}")
+
+    def snapshot(self, now: float) -> Snapshot:
+        """What has been heard; `now` is on the clock of the events (``time.monotonic``)."""
+        points: dict[str, list[Point]] = {}
+        stages: dict[int, list[_Tally]] = {}
+        for tally in self._tallies.values():
+            point = tally.point()
+            if point is not None:
+                points.setdefault(self._settings[tally.number].key, []).append(point)
+                stages.setdefault(tally.number, []).append(tally)
+        running = self._tally(self._running) if self._running else None
+        return Snapshot(
+            phase=self._phase,
+            queue=self._queue,
+            prepared_bytes=self._prepared[0],
+            preparing_bytes=self._prepared[1],
+            trials_done=sum(map(len, self._ends.values())),
+            trials_total=self._total,
+            running=self._settings[running.number].key if running else None,
+            points={key: tuple(found) for key, found in points.items()},
+            stages={
+                self._settings[number].key: found
+                for number, tallies in stages.items()
+                if (found := _mean_stages(tallies)) is not None
+            },
+            statuses={self._settings[n].key: tuple(ends) for n, ends in self._ends.items()},
+            warnings=tuple(self._warnings),
+            deaths=tuple(self._deaths),
+            seconds_left=self._seconds_left(now),
+            detail=self._detail,
+        )
+
+    def _seconds_left(self, now: float) -> float | None:
+        """Every open trial at the mean of its setting, or of all where none has ended yet."""
+        if self._phase is Phase.ENDED or not self._seconds:
+            return None
+        means = {number: statistics.fmean(each) for number, each in self._seconds.items()}
+        usual = statistics.fmean(means.values())
+        rounds = self._total / len(self._settings)
+        left = sum(
+            means.get(number, usual) * max(0.0, rounds - len(self._ends.get(number, ())))
+            for number in range(len(self._settings))
+        )
+        spent = 0.0 if self._mark is None else max(0.0, now - self._mark)
+        return max(0.0, left - spent)
+
+
+def _mean_stages(tallies: Sequence[_Tally]) -> StageSeconds | None:
+    samples = sum(tally.stage_samples for tally in tallies)
+    if not samples:
+        return None
+    fetch, transform, collate, handover = (
+        sum(tally.stages[index] for tally in tallies) / samples for index in range(4)
+    )
+    return StageSeconds(fetch=fetch, transform=transform, collate=collate, handover=handover)
+
+
+def fold(
+    settings: Sequence[Setting], trials_total: int, events: Iterable[Event], *, now: float
+) -> Snapshot:
+    """The snapshot of a whole list of events."""
+    folder = Folder(settings, trials_total)
+    folder.take(events)
+    return folder.snapshot(now)

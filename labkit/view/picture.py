@@ -1,75 +1,87 @@
-"""The picture of a result as PNG, with words for those who cannot see it."""
+"""A result as a PNG with a text alternative; it must not display anything by itself."""
 
 from __future__ import annotations
 
 import base64
 import io
-from functools import cached_property
-from typing import Any
-
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from labkit.units import format_rate
-from labkit.view.figure import DPI, draw_curves, points_of
+from labkit.view.run_protocol import ResultLike
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
-def alt_text(result: Any) -> str:
+def draw_result(result: ResultLike, figure: Figure | None = None) -> Figure:
+    """Draw a result into a figure, a new one when None."""
+    from labkit.view.drawn import from_summary
+    from labkit.view.figure import draw_curves, new_figure  # matplotlib takes 0.3 s to import
+
+    figure = new_figure() if figure is None else figure
+    draw_curves(figure, result.experiment, from_summary(result.summary), result.environment)
+    return figure
+
+
+def render_png(result: ResultLike, figure: Figure | None = None) -> bytes:
+    """The picture of a result as PNG."""
+    stream = io.BytesIO()
+    draw_result(result, figure).savefig(stream, format="png")
+    return stream.getvalue()
+
+
+def alt_text(result: ResultLike) -> str:
     """What the picture shows, in words and numbers."""
-    parts = []
-    for item in result.summary:
-        rate = item.samples_per_second
-        told = item.status.value if rate is None else f"{format_rate(rate.median)} samples/s"
-        parts.append(f"{item.setting.story} {item.setting.label}: {told}".strip())
+    spec = result.experiment.figure
     cores = result.environment.usable_cores
-    return f"{result.experiment.title}, {cores} usable cores. " + "; ".join(parts) + "."
+    intro = f"{spec.y_label.capitalize()} over {spec.x_label}, {cores} usable cores."
+    stories = dict.fromkeys(item.setting.story for item in result.summary)
+    return " ".join([intro, *(_story_text(result, story) for story in stories)])
 
 
-def render_png(result: Any, figure: Figure | None = None) -> bytes:
-    """The result's picture; drawn into `figure` when one is given."""
-    target = figure or Figure(dpi=DPI)
-    draw_curves(target, result.experiment, result.settings,
-                points_of(result.settings, result.summary), result.environment,
-                result.summary)  # fmt: skip
-    if not hasattr(target.canvas, "print_png"):
-        FigureCanvasAgg(target)
-    buffer = io.BytesIO()
-    target.savefig(buffer, format="png", dpi=DPI, facecolor="white")
-    return buffer.getvalue()
+def _story_text(result: ResultLike, story: str) -> str:
+    name = f"{story}: " if story else ""
+    found = sorted(
+        (item.setting.x, item.samples_per_second.median, item.setting.label)
+        for item in result.summary
+        if item.setting.story == story and item.samples_per_second is not None
+    )
+    if not found:
+        return f"{name}nothing was measured."
+    _, best, label = max(found, key=lambda item: item[1])
+    ends = f"{format_rate(found[0][1])} at {found[0][2]}, {format_rate(found[-1][1])} at"
+    return f"{name}{ends} {found[-1][2]}; the highest is {format_rate(best)} at {label}."
 
 
 class Picture:
-    """What `result.plot()` returns: a notebook shows it as a PNG with alt text."""
+    """A result's picture, which a notebook shows as an image."""
 
-    def __init__(self, result: Any, figure: Figure | None = None) -> None:
-        self._result = result
-        self._figure = figure
+    def __init__(self, result: ResultLike, figure: Figure | None = None) -> None:
+        """Draw and encode it now: a later change of the figure does not show."""
+        self.png = render_png(result, figure)
+        self.alt = alt_text(result)
+        self.sentence = result.headline
 
-    @cached_property
-    def png(self) -> bytes:
-        """The PNG's bytes."""
-        return render_png(self._result, self._figure)
+    def __repr__(self) -> str:
+        return f"{self.sentence} [picture] {self.alt}"
 
-    def save(self, path: str) -> None:
+    def save(self, path: str | Path) -> None:
         """Write the PNG to a file."""
-        with open(path, "wb") as file:
-            file.write(self.png)
+        Path(path).write_bytes(self.png)
+
+    def bundle(self) -> tuple[dict[str, str], dict[str, Any]]:
+        """Data and metadata for a notebook's raw display.
+
+        The image is base64 text: bytes would be saved in the notebook as a list of numbers.
+        """
+        data = {"image/png": base64.b64encode(self.png).decode(), "text/plain": repr(self)}
+        return data, {"image/png": {"alt": self.alt}}
 
     def _repr_png_(self) -> bytes:
         return self.png
-
-    def bundle(self) -> tuple[dict[str, str], dict[str, Any]]:
-        """Data and metadata for a notebook's display: bytes as base64 text, as it stores them."""
-        data = {
-            "image/png": base64.b64encode(self.png).decode("ascii"),
-            "text/plain": self._result.headline,
-        }
-        return data, {"image/png": {"alt": alt_text(self._result)}}
 
     def _repr_mimebundle_(
         self, include: Any = None, exclude: Any = None
     ) -> tuple[dict[str, str], dict[str, Any]]:
         return self.bundle()
-
-    def __repr__(self) -> str:
-        return f"<picture: {alt_text(self._result)}>"

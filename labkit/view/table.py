@@ -1,58 +1,152 @@
-"""A result as rows: one table for terminal, notebook and plain text; pure."""
+"""A result as a table: rows of text, and the same in plain text and HTML; pure."""
 
 from __future__ import annotations
 
 import html
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass
 
-from labkit.summary import SettingSummary
+from labkit.records import Outcome, Status, Verdict
+from labkit.summary import Interval, SettingSummary, StageSeconds, Summary
 from labkit.units import format_bytes, format_rate, format_seconds
+from labkit.view.run_protocol import ResultLike
 
-HEADER = ("story", "setting", "status", "samples/s", "low - high", "first batch", "waiting",
-          "CPU/sample", "peak memory")  # fmt: skip
-_NONE = "-"
+NONE = "-"
+OUTCOMES = {
+    Outcome.REPRODUCED: "reproduced",
+    Outcome.NOT_REPRODUCED: "not reproduced",
+    Outcome.CANNOT_TELL: "cannot tell",
+}
 
 
-def row(item: SettingSummary) -> tuple[str, ...]:
-    """One setting's cells, in the order of `HEADER`; what was not reached is a dash."""
-    rate, peak = item.samples_per_second, item.peak_bytes
-    share, first, cpu = item.wait_share, item.first_batch_seconds, item.cpu_seconds_per_sample
-    return (
-        item.setting.story or _NONE,
-        item.setting.label,
-        item.status.value,
-        _NONE if rate is None else format_rate(rate.median),
-        _NONE if rate is None else f"{format_rate(rate.low)} - {format_rate(rate.high)}",
-        _NONE if first is None else format_seconds(first),
-        _NONE if share is None else f"{share:.0%}",
-        _NONE if cpu is None else format_seconds(cpu),
-        _NONE if peak is None else format_bytes(peak),
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """Cells as people read them; the first `words` columns are text, the rest numbers."""
+
+    header: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    words: int
+
+
+def result_table(summary: Summary) -> Table:
+    """One row per setting: rate with its interval, first batch, wait, CPU time, peak."""
+    stories = any(item.setting.story for item in summary)
+    header = (
+        "setting", "samples/s [low, high]", "first batch", "wait", "CPU ms/sample", "peak memory",
+    )  # fmt: skip
+    rows = (
+        (
+            _label(item), _rate(item.samples_per_second), _seconds(item.first_batch_seconds),
+            NONE if item.wait_share is None else f"{item.wait_share:.0%}",
+            _milliseconds(item.cpu_seconds_per_sample),
+            NONE if item.peak_bytes is None else format_bytes(item.peak_bytes),
+        )
+        for item in summary
+    )  # fmt: skip
+    return _with_stories(header, tuple(rows), summary, stories)
+
+
+def stage_table(summary: Summary) -> Table | None:
+    """One row per setting: milliseconds per sample of each stage; None when none was stamped."""
+    if not any(item.stages.total for item in summary):
+        return None
+    stories = any(item.setting.story for item in summary)
+    header = ("ms per sample", "fetch", "transform", "collate", "hand-over")
+    rows = tuple((_label(item), *_stage_cells(item.stages)) for item in summary)
+    return _with_stories(header, rows, summary, stories)
+
+
+def _with_stories(
+    header: tuple[str, ...], rows: tuple[tuple[str, ...], ...], summary: Summary, stories: bool
+) -> Table:
+    if not stories:
+        return Table(header=header, rows=rows, words=1)
+    told = tuple((item.setting.story, *row) for item, row in zip(summary, rows, strict=True))
+    return Table(header=("story", *header), rows=told, words=2)
+
+
+def _label(item: SettingSummary) -> str:
+    bad = "" if item.status is Status.COMPLETED else f" ({item.status.value.replace('_', ' ')})"
+    return item.setting.label + bad
+
+
+def _rate(interval: Interval | None) -> str:
+    if interval is None:
+        return NONE
+    low, high = format_rate(interval.low), format_rate(interval.high)
+    return f"{format_rate(interval.median)} [{low}, {high}]"
+
+
+def _seconds(seconds: float | None) -> str:
+    return NONE if seconds is None else format_seconds(seconds)
+
+
+def _milliseconds(seconds: float | None) -> str:
+    return NONE if seconds is None else f"{seconds * 1e3:.3g}"
+
+
+def _stage_cells(stages: StageSeconds) -> tuple[str, ...]:
+    if not stages.total:
+        return (NONE,) * 4
+    each = (stages.fetch, stages.transform, stages.collate, stages.handover)
+    return tuple(f"{seconds * 1e3:.2f}" for seconds in each)
+
+
+def verdict_line(verdict: Verdict) -> str:
+    """The claim, its outcome, the sentence, and why it is not certain."""
+    name = f"{verdict.claim} ({verdict.story})" if verdict.story else verdict.claim
+    reasons = f" Reasons: {'; '.join(verdict.reasons)}." if verdict.reasons else ""
+    return f"{name} {OUTCOMES[verdict.outcome]}: {verdict.sentence}{reasons}"
+
+
+def to_text(result: ResultLike) -> str:
+    """The result's tables in aligned plain text."""
+    tables = (result_table(result.summary), stage_table(result.summary))
+    return "\n\n".join(_text(table) for table in tables if table is not None)
+
+
+def _text(table: Table) -> str:
+    lines = (table.header, *table.rows)
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    return "\n".join(_text_line(line, widths, table.words).rstrip() for line in lines)
+
+
+def _text_line(line: Sequence[str], widths: Sequence[int], words: int) -> str:
+    cells = (
+        cell.ljust(width) if place < words else cell.rjust(width)
+        for place, (cell, width) in enumerate(zip(line, widths, strict=True))
     )
+    return "  ".join(cells)
 
 
-def rows(result: Any) -> list[tuple[str, ...]]:
-    """All settings' cells."""
-    return [row(item) for item in result.summary]
+def to_html(result: ResultLike) -> str:
+    """Headline, tables, verdicts and warnings as HTML; everything is escaped."""
+    parts = [f"<p><strong>{html.escape(result.headline)}</strong></p>"]
+    for table in (result_table(result.summary), stage_table(result.summary)):
+        if table is not None:
+            parts.append(_html(table))
+    parts.append(_list("Verdicts", [verdict_line(verdict) for verdict in result.verdicts]))
+    parts.append(_list("Said by the libraries while they ran", result.summary.warnings))
+    return "\n".join(filter(None, parts))
 
 
-def to_text(result: Any) -> str:
-    """The table in plain text, columns aligned."""
-    lines = [HEADER, *rows(result)]
-    widths = [max(len(line[column]) for line in lines) for column in range(len(HEADER))]
-    return "\n".join(
-        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
-        for line in lines
+def _html(table: Table) -> str:
+    head = "".join(f'<th scope="col">{html.escape(name)}</th>' for name in table.header)
+    lines = (
+        "".join(_cell(cell, place < table.words) for place, cell in enumerate(row))
+        for row in table.rows
     )
+    body = "".join(f"<tr>{line}</tr>" for line in lines)
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 
-def to_html(result: Any) -> str:
-    """The headline and the table as HTML; all text escaped."""
-    head = "".join(f"<th scope='col'>{html.escape(name)}</th>" for name in HEADER)
-    body = "".join(
-        "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in cells) + "</tr>"
-        for cells in rows(result)
-    )
-    return (
-        f"<p>{html.escape(result.headline)}</p>"
-        f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
-    )
+def _cell(text: str, word: bool) -> str:
+    side = "left" if word else "right"
+    return f'<td style="text-align:{side}">{html.escape(text)}</td>'
+
+
+def _list(title: str, items: Sequence[str]) -> str:
+    if not items:
+        return ""
+    lines = "".join(f"<li>{html.escape(item)}</li>" for item in items)
+    return f"<p>{title}</p><ul>{lines}</ul>"

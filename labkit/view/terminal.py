@@ -1,93 +1,170 @@
-"""The view in a terminal: a live table with bars, then the result; it measures nothing."""
+"""Shows a run and its result in a terminal with rich; it writes to the given console only."""
 
 from __future__ import annotations
 
-import statistics
 import time
-from typing import Any
+from collections.abc import Callable
 
-from rich.console import Console, Group
+from rich.console import Console, Group, JustifyMethod, RenderableType
 from rich.live import Live
 from rich.progress_bar import ProgressBar
-from rich.table import Table
+from rich.table import Table as RichTable
 from rich.text import Text
 
-from labkit.records import Outcome
+from labkit.records import Outcome, Setting, Status
 from labkit.units import format_rate
-from labkit.view.fold import Progress
-from labkit.view.table import HEADER, rows, to_text
+from labkit.view.fold import Folder, Snapshot
+from labkit.view.run_protocol import LiveRun, ResultLike
+from labkit.view.status import progress, stage_word, status_line
+from labkit.view.table import Table, result_table, stage_table, to_text, verdict_line
 
-_MARKS = {Outcome.REPRODUCED: "✔", Outcome.NOT_REPRODUCED: "✘", Outcome.CANNOT_TELL: "?"}
-_BAR_WIDTH = 24
-_WIDE = 116
-"""Columns that the whole table needs; a narrower terminal gets the main ones."""
-_MAIN_COLUMNS = (0, 1, 2, 3, 4, 8)
+_REDRAW_SECONDS = 0.25
+_WIDE = 96
+"""Columns that the whole table needs; a narrower terminal does without these two:"""
+_LEFT_OUT = ("first batch", "CPU ms/sample")
+_STYLES = {
+    Outcome.REPRODUCED: "green",
+    Outcome.NOT_REPRODUCED: "yellow",
+    Outcome.CANNOT_TELL: "dim",
+}
 
 
-def watch(run: Any, console: Console, *, poll_seconds: float = 0.1) -> float:
-    """Show a run until it is done; returns the CPU seconds that showing it took.
+def watch(run: LiveRun, console: Console, *, poll_seconds: float = 0.1) -> float:
+    """Show a run until it is done: a live table, or plain lines where there is no terminal.
 
-    Where the console is no terminal, a plain line tells each round.
+    Returns:
+        CPU seconds that this thread spent on it.
     """
-    progress = Progress(run.settings, run.trials_total)
-    progress.add(run.events)  # after an interrupt the same run is watched again
-    start = time.thread_time()
+    begun = time.thread_time()
+    folder = Folder(run.settings, run.trials_total)
+    folder.take(run.events)
     if console.is_terminal:
-        with Live(console=console, auto_refresh=False, transient=True) as live:
-            while _step(run, progress):
-                live.update(_live_table(progress), refresh=True)
-                time.sleep(poll_seconds)
+        with Live(
+            console=console, auto_refresh=False, redirect_stdout=False, redirect_stderr=False
+        ) as live:
+            _follow(run, folder, _live_painter(run, live), poll_seconds)
     else:
-        told = ""
-        while _step(run, progress):
-            round_done = progress.ended - progress.ended % max(1, len(run.settings))
-            now = f"{progress.phase.split(':')[0]}: {round_done} of {progress.total} trials"
-            if now != told:
-                console.print(now, markup=False, highlight=False, soft_wrap=True)
-                told = now
-            time.sleep(poll_seconds)
-    return time.thread_time() - start
+        _follow(run, folder, _line_writer(run, console), poll_seconds)
+    return time.thread_time() - begun
 
 
-def _step(run: Any, progress: Progress) -> bool:
-    progress.add(run.poll())
-    progress.settings, progress.total = run.settings, run.trials_total
-    return not run.done()
+Paint = Callable[[Snapshot, bool], None]
+"""Shows a snapshot; the flag says that it is the last one."""
 
 
-def _live_table(progress: Progress) -> Group:
-    table = Table("story", "setting", "", "samples/s", "points")
-    medians = {index: statistics.median(rates) for index, rates in progress.points.items()}
-    tallest = max(medians.values(), default=1.0)
-    for index, setting in enumerate(progress.settings):
-        rate = medians.get(index)
-        status = progress.statuses.get(index, "")
-        label = Text(setting.label, style="bold" if index == progress.running else "")
-        bar: Any = ProgressBar(total=tallest, completed=rate or 0, width=_BAR_WIDTH)
-        if status not in ("", "completed"):
-            bar = Text(status)
-        table.add_row(setting.story, label, bar, format_rate(rate) if rate else "",
-                      str(len(progress.points.get(index, []))))  # fmt: skip
-    whole = ProgressBar(total=max(progress.total, 1), completed=progress.ended, width=60)
-    return Group(table, Text(progress.line), whole, Text("Ctrl-C stops; what is measured stays"))
+def _follow(run: LiveRun, folder: Folder, paint: Paint, poll_seconds: float) -> None:
+    while True:
+        done = run.done()  # asked before the poll, which then brings the last events
+        folder.plan(run.settings, run.trials_total)
+        folder.take(run.poll())
+        paint(folder.snapshot(time.monotonic()), done)
+        if done:
+            return
+        time.sleep(poll_seconds)
 
 
-def print_result(result: Any, console: Console) -> None:
-    """The headline, the table, the verdicts with their reasons, and warnings as facts."""
-    console.print(result.headline, style="bold", markup=False)
+def _live_painter(run: LiveRun, live: Live) -> Paint:
+    painted = -_REDRAW_SECONDS
+
+    def paint(snapshot: Snapshot, last: bool) -> None:
+        nonlocal painted
+        now = time.monotonic()
+        if last or now - painted >= _REDRAW_SECONDS:
+            live.update(render(run.experiment.title, run.settings, snapshot), refresh=True)
+            painted = now
+
+    return paint
+
+
+def _line_writer(run: LiveRun, console: Console) -> Paint:
+    said = ""
+    counts: dict[str, int] = {}
+    deaths = 0
+
+    def say(text: str) -> None:
+        console.print(Text(text), soft_wrap=True, highlight=False)
+
+    def paint(snapshot: Snapshot, last: bool) -> None:
+        nonlocal said, deaths
+        stage = stage_word(snapshot)
+        if stage != said:
+            said = stage
+            say(stage)
+        for setting in run.settings:
+            ended = [point for point in snapshot.points.get(setting.key, ()) if point.ended]
+            for point in ended[counts.get(setting.key, 0) :]:
+                rate = format_rate(point.samples_per_second)
+                say(f"round {point.repeat + 1}, {_name(setting)}: {rate} samples/s")
+            counts[setting.key] = len(ended)
+        for death in snapshot.deaths[deaths:]:
+            say(death)
+        deaths = len(snapshot.deaths)
+
+    return paint
+
+
+def _name(setting: Setting) -> str:
+    return f"{setting.story}, {setting.label}" if setting.story else setting.label
+
+
+def render(title: str, settings: tuple[Setting, ...], snapshot: Snapshot) -> RenderableType:
+    """The live table with its progress bar."""
+    table = RichTable(title=Text(title), title_justify="left", box=None, pad_edge=False)
+    for name in ("story", "setting", "", "trials", "samples/s", ""):
+        table.add_column(name, justify="right" if name in ("trials", "samples/s") else "left")
+    medians = {setting.key: snapshot.median(setting.key) for setting in settings}
+    for setting in settings:
+        best = max(medians[s.key] or 0.0 for s in settings if s.story == setting.story)
+        rate = medians[setting.key]
+        table.add_row(
+            Text(setting.story), Text(setting.label), _mark(setting.key, snapshot),
+            str(len(snapshot.statuses.get(setting.key, ()))),
+            "-" if rate is None else format_rate(rate),
+            ProgressBar(total=best or 1.0, completed=rate or 0.0, width=24),
+        )  # fmt: skip
+    done, total = progress(snapshot)
+    parts: list[RenderableType] = [
+        table, ProgressBar(total=total, completed=done, width=60), Text(status_line(snapshot)),
+    ]  # fmt: skip
+    parts.append(Text("Ctrl-C stops; what was measured stays", style="dim"))
+    parts += [Text(death, style="red") for death in snapshot.deaths[-3:]]
+    return Group(*parts)
+
+
+def _mark(key: str, snapshot: Snapshot) -> Text:
+    bad = [s for s in snapshot.statuses.get(key, ()) if s is not Status.COMPLETED]
+    if bad:
+        return Text(bad[-1].value.replace("_", " "), style="red")
+    if snapshot.running == key:
+        return Text("running", style="cyan")
+    return Text("ok" if key in snapshot.statuses else "waiting", style="dim")
+
+
+def print_result(result: ResultLike, console: Console) -> None:
+    """Headline, tables, verdicts with their reasons, and warnings as facts."""
+    console.print(Text(result.headline, style="bold"))
+    console.print()
     if console.is_terminal:
-        shown = range(len(HEADER)) if console.width >= _WIDE else _MAIN_COLUMNS
-        table = Table(*(HEADER[column] for column in shown))
-        for cells in rows(result):
-            table.add_row(*(cells[column] for column in shown))
-        console.print(table)
+        for table in (result_table(result.summary), stage_table(result.summary)):
+            if table is not None:
+                console.print(_rich(table, narrow=console.width < _WIDE))
+                console.print()
     else:  # a file or a pipe has no width: every column, unwrapped
-        console.print(to_text(result), markup=False, highlight=False, soft_wrap=True)
+        console.print(Text(to_text(result)), soft_wrap=True)
+        console.print()
     for verdict in result.verdicts:
-        mark = _MARKS[verdict.outcome]
-        outcome = verdict.outcome.value.replace("_", " ")
-        console.print(f"{mark} {verdict.claim} {outcome}: {verdict.sentence}", markup=False)
-        for reason in verdict.reasons:
-            console.print(f"    {reason}", style="dim", markup=False)
+        console.print(Text(verdict_line(verdict), style=_STYLES[verdict.outcome]))
     for warning in result.summary.warnings:
-        console.print(f"torch said: {warning}", style="dim", markup=False)
+        console.print(Text(f"A library warned: {warning}", style="dim"))
+
+
+def _rich(table: Table, *, narrow: bool) -> RichTable:
+    left_out = _LEFT_OUT if narrow else ()
+    shown = [place for place, name in enumerate(table.header) if name not in left_out]
+    drawn = RichTable(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for place in shown:
+        justify: JustifyMethod = "left" if place < table.words else "right"
+        drawn.add_column(Text(table.header[place]), justify=justify)
+    for row in table.rows:
+        drawn.add_row(*(Text(row[place]) for place in shown))
+    return drawn

@@ -1,0 +1,95 @@
+"""The widgets of a run on its way and the one painter that sets them; it never prints."""
+
+from __future__ import annotations
+
+import html
+import time
+from typing import Any
+
+import ipywidgets as widgets
+
+from labkit.view.figure import DPI, HEIGHT, WIDTH
+from labkit.view.fold import Folder, Phase, Snapshot
+from labkit.view.live_picture import LivePicture
+from labkit.view.run_protocol import LiveRun
+from labkit.view.status import progress, status_line
+
+_POLL_SECONDS = 0.05
+_TEXT_SECONDS = 0.25
+_PICTURE_SECONDS = 0.4
+"""A frame costs some milliseconds of a core that the loader could use: 2.5 a second at most."""
+
+
+class LiveBox:
+    """A status line, a bar and a picture of fixed size."""
+
+    def __init__(self, hint: str) -> None:
+        width = f"{WIDTH * DPI:.0f}px"
+        layout = widgets.Layout(width=width, height=f"{HEIGHT * DPI:.0f}px", display="none")
+        self.status = widgets.HTML("starting")
+        self.bar = widgets.FloatProgress(min=0, max=1, layout=widgets.Layout(width="400px"))
+        self.image = widgets.Image(format="jpeg", layout=layout)
+        self.hint = widgets.HTML(f"<em>{html.escape(hint)}</em>")
+        self.box = widgets.VBox([self.status, self.bar, self.image, self.hint])
+
+    def follow(self, run: LiveRun) -> float:
+        """Poll and paint until the run is done, in the thread that calls.
+
+        Returns:
+            CPU seconds that this thread spent on it.
+        """
+        begun = time.thread_time()
+        folder = Folder(run.settings, run.trials_total)
+        folder.take(run.events)
+        painter = _Painter(self, run)
+        while True:
+            done = run.done()  # asked before the poll, which then brings the last events
+            folder.plan(run.settings, run.trials_total)
+            folder.take(run.poll())
+            painter.paint(folder, time.monotonic())
+            if done:
+                return time.thread_time() - begun
+            time.sleep(_POLL_SECONDS)
+
+    def hide(self) -> None:
+        """Leave the room to the static picture."""
+        self.box.layout.display = "none"
+
+
+class _Painter:
+    """Sets the widgets at a bounded rate, and only when something has changed."""
+
+    def __init__(self, box: LiveBox, run: LiveRun) -> None:
+        self._box, self._run = box, run
+        self._picture: LivePicture | None = None
+        self._text_due = self._picture_due = 0.0
+        self._painted = -1
+
+    def paint(self, folder: Folder, now: float) -> None:
+        if now < self._text_due:
+            return
+        self._text_due = now + _TEXT_SECONDS
+        snapshot = folder.snapshot(now)
+        self._set_text(snapshot)
+        fresh = folder.changes != self._painted and bool(snapshot.points)
+        if fresh and now >= self._picture_due and snapshot.phase is not Phase.ENDED:
+            self._set_picture(snapshot)
+            self._painted, self._picture_due = folder.changes, now + _PICTURE_SECONDS
+
+    def _set_text(self, snapshot: Snapshot) -> None:
+        lines = [status_line(snapshot), *snapshot.deaths[-3:]]
+        _assign(self._box.status, "value", "<br>".join(map(html.escape, lines)))
+        done, total = progress(snapshot)
+        _assign(self._box.bar, "value", min(1.0, done / total))
+
+    def _set_picture(self, snapshot: Snapshot) -> None:
+        if self._picture is None:
+            self._picture = LivePicture(self._run)
+        self._box.image.value = self._picture.frame(snapshot)
+        _assign(self._box.image.layout, "display", None)
+
+
+def _assign(widget: Any, name: str, value: Any) -> None:
+    """Set a trait only when it differs: each setting is a message to the browser."""
+    if getattr(widget, name) != value:
+        setattr(widget, name, value)

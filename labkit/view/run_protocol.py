@@ -1,0 +1,56 @@
+"""What a view needs of a run and of its result; it must not know how they are made."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from labkit.events import Event
+from labkit.records import Environment, Experiment, Setting, Status, Verdict
+from labkit.summary import Summary
+
+
+class ResultLike(Protocol):
+    """A run that was measured."""
+
+    painter_seconds: float
+    """CPU time that showing it took; whoever followed the run sets it."""
+
+    @property
+    def experiment(self) -> Experiment: ...
+    @property
+    def environment(self) -> Environment: ...
+    @property
+    def summary(self) -> Summary: ...
+    @property
+    def verdicts(self) -> tuple[Verdict, ...]: ...
+    @property
+    def headline(self) -> str: ...
+    @property
+    def status(self) -> Status: ...
+
+
+class LiveRun(Protocol):
+    """A run on its way; one thread at a time may use it."""
+
+    experiment: Experiment
+    environment: Environment
+    settings: tuple[Setting, ...]
+    """Grows when the experiment refines its plan."""
+    trials_total: int
+
+    @property
+    def events(self) -> Sequence[Event]:
+        """All that `poll` has returned so far: a second view begins with these."""
+
+    def poll(self) -> list[Event]:
+        """New events since the last call; never blocks."""
+
+    def done(self) -> bool:
+        """Whether the run has ended, its processes included."""
+
+    def stop(self) -> None:
+        """End the run; what was measured stays."""
+
+    def result(self) -> ResultLike:
+        """What was measured; only when it is done."""
