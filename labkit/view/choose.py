@@ -26,5 +26,6 @@ def watch_here() -> Callable[[LiveRun], float]:
 
     from labkit.view.terminal import watch
 
-    # In a kernel without widgets rich would print HTML anew at each refresh: plain lines instead.
-    return lambda run: watch(run, Console(force_jupyter=False))
+    # stdout stays the script's own. In a kernel without widgets rich would print HTML anew at
+    # each refresh: plain lines instead.
+    return lambda run: watch(run, Console(stderr=True, force_jupyter=False))
