@@ -26,6 +26,6 @@ def watch_here() -> Callable[[LiveRun], float]:
 
     from labkit.view.terminal import watch
 
-    # stdout stays the script's own. In a kernel without widgets rich would print HTML anew at
+    # A script's stdout stays its own. In a kernel without widgets rich would print HTML anew at
     # each refresh: plain lines instead.
     return lambda run: watch(run, Console(stderr=True, force_jupyter=False))

@@ -46,7 +46,7 @@ class LiveBox:
             done = run.done()  # asked before the poll, which then brings the last events
             folder.plan(run.settings, run.trials_total)
             folder.take(run.poll())
-            painter.paint(folder, time.monotonic())
+            painter.paint(folder, time.monotonic(), last=done)
             if done:
                 return time.thread_time() - begun
             time.sleep(_POLL_SECONDS)
@@ -65,8 +65,8 @@ class _Painter:
         self._text_due = self._picture_due = 0.0
         self._painted = -1
 
-    def paint(self, folder: Folder, now: float) -> None:
-        if now < self._text_due:
+    def paint(self, folder: Folder, now: float, *, last: bool) -> None:
+        if now < self._text_due and not last:
             return
         self._text_due = now + _TEXT_SECONDS
         snapshot = folder.snapshot(now)

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from labkit.records import Outcome, Setting, Status
 from labkit.units import format_rate
-from labkit.view.fold import Folder, Snapshot
+from labkit.view.fold import Folder, Phase, Snapshot
 from labkit.view.run_protocol import LiveRun, ResultLike
 from labkit.view.status import progress, stage_word, status_line
 from labkit.view.table import Table, result_table, stage_table, to_text, verdict_line
@@ -84,21 +84,28 @@ def _line_writer(run: LiveRun, console: Console) -> Paint:
     def say(text: str) -> None:
         console.print(Text(text), soft_wrap=True, highlight=False)
 
+    def say_stage(snapshot: Snapshot) -> None:
+        nonlocal said
+        if stage_word(snapshot) != said:
+            said = stage_word(snapshot)
+            say(said)
+
     def paint(snapshot: Snapshot, last: bool) -> None:
-        nonlocal said, deaths
-        stage = stage_word(snapshot)
-        if stage != said:
-            said = stage
-            say(stage)
+        nonlocal deaths
+        ended = snapshot.phase is Phase.ENDED  # the last word comes after the last points
+        if not ended:
+            say_stage(snapshot)
         for setting in run.settings:
-            ended = [point for point in snapshot.points.get(setting.key, ()) if point.ended]
-            for point in ended[counts.get(setting.key, 0) :]:
+            points = [point for point in snapshot.points.get(setting.key, ()) if point.ended]
+            for point in points[counts.get(setting.key, 0) :]:
                 rate = format_rate(point.samples_per_second)
                 say(f"round {point.repeat + 1}, {_name(setting)}: {rate} samples/s")
-            counts[setting.key] = len(ended)
+            counts[setting.key] = len(points)
         for death in snapshot.deaths[deaths:]:
             say(death)
         deaths = len(snapshot.deaths)
+        if ended:
+            say_stage(snapshot)
 
     return paint
 

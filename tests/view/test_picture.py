@@ -1,0 +1,105 @@
+"""The figure's artists, the PNG, its words, and live frames."""
+
+from __future__ import annotations
+
+import base64
+import io
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from labkit.view.drawn import from_summary
+from labkit.view.figure import draw_curves, new_figure
+from labkit.view.fold import fold
+from labkit.view.live_picture import LivePicture
+from labkit.view.picture import Picture, alt_text, render_png
+
+
+@pytest.fixture
+def drawing(result: Any) -> Any:
+    drawn = from_summary(result.summary)
+    return draw_curves(new_figure(), result.experiment, drawn, result.environment)
+
+
+def test_a_panel_per_story_and_one_for_the_stages(drawing: Any) -> None:
+    assert [panel.story for panel in drawing.panels] == ["cpu", "waiting"]
+    assert len(drawing.figure.axes) == 3
+
+
+def test_every_point_the_medians_and_the_band_are_drawn(drawing: Any) -> None:
+    panel = drawing.panels[0]
+    xs, ys = panel.points.get_data()
+    assert list(xs) == [0, 0, 2, 2]
+    assert list(ys) == pytest.approx([100, 100, 200, 200])
+    assert list(panel.curve.get_ydata()) == pytest.approx([100, 200])
+    assert len(panel.band.get_paths()) == 1
+    assert panel.axes.get_ylim()[1] > 200
+
+
+def test_usable_cores_are_marked(drawing: Any) -> None:
+    for panel in drawing.panels:
+        assert [text.get_text().strip() for text in panel.axes.texts] == ["usable cores: 1"]
+
+
+def test_stories_differ_by_more_than_colour(drawing: Any) -> None:
+    curves = [panel.curve for panel in drawing.panels]
+    looks = {(c.get_color(), c.get_marker(), c.get_linestyle()) for c in curves}
+    assert all(len(set(column)) == 2 for column in zip(*looks, strict=True))
+
+
+def test_stages_are_stacked(drawing: Any) -> None:
+    first = [bars[0] for bars in drawing.stages.bars]
+    assert [bar.get_width() for bar in first] == pytest.approx([1, 2, 3, 4])
+    assert [bar.get_x() for bar in first] == pytest.approx([0, 1, 3, 6])
+
+
+def test_a_result_without_points_is_drawn(make_run: Any) -> None:
+    empty = make_run().result()
+    assert render_png(empty).startswith(b"\x89PNG")
+    assert alt_text(empty).endswith("cpu: nothing was measured. waiting: nothing was measured.")
+
+
+def test_the_words_hold_the_numbers(result: Any) -> None:
+    assert alt_text(result) == (
+        "Samples per second over workers, 1 usable cores. "
+        "cpu: 100 at 0 workers, 200 at 2 workers; the highest is 200 at 2 workers. "
+        "waiting: 50 at 0 workers, 400 at 2 workers; the highest is 400 at 2 workers."
+    )
+
+
+def test_a_notebook_gets_base64_text_with_an_alternative(result: Any) -> None:
+    picture = Picture(result)
+    data, metadata = picture._repr_mimebundle_()
+    assert base64.b64decode(data["image/png"]) == picture._repr_png_()
+    assert data["text/plain"].startswith(result.headline)
+    assert metadata == {"image/png": {"alt": alt_text(result)}}
+
+
+def test_it_draws_into_a_figure_that_is_given(result: Any, tmp_path: Any) -> None:
+    figure = new_figure()
+    Picture(result, figure).save(tmp_path / "a.png")
+    assert len(figure.axes) == 3
+    with Image.open(tmp_path / "a.png") as image:
+        assert image.size == (1100, 440)
+
+
+def test_a_blitted_frame_shows_what_a_full_one_shows(make_run: Any, events: Any) -> None:
+    run = make_run()
+    painter = LivePicture(run)
+    for count in (60, 80, len(events)):
+        frame = painter.frame(fold(run.settings, run.trials_total, events[:count], now=0.0))
+    whole = LivePicture(run).frame(fold(run.settings, run.trials_total, events, now=0.0))
+    a, b = (np.asarray(Image.open(io.BytesIO(data)), dtype=float) for data in (frame, whole))
+    assert np.abs(a - b).mean() < 1
+
+
+def test_a_refined_plan_is_drawn_anew(make_run: Any, events: Any) -> None:
+    run = make_run()
+    everything = run.settings
+    run.settings = everything[:2]
+    painter = LivePicture(run)
+    run.settings = everything
+    painter.frame(fold(run.settings, run.trials_total, events, now=0.0))
+    assert len(painter._drawing.panels) == 2
