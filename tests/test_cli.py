@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from labkit.cli import parse_params
-from labkit.errors import ParameterError
+from labkit.errors import InsufficientSpaceError, ParameterError
 
 LAB = str(Path(__file__).parent / "measure" / "labs.py")
 
@@ -91,3 +93,36 @@ def test_json_also_on_bad_input_and_on_failure(tmp_path: Path) -> None:
     failed = labkit("run", LAB, "--workers", "0", "--mode", "raises", "--json", home=tmp_path)
     assert failed.returncode == 1
     assert json.loads(failed.stdout)["settings"][0]["status"] == "failed"
+
+
+@pytest.mark.slow
+def test_data_is_made_listed_and_cleaned(tmp_path: Path) -> None:
+    made = labkit("data", "make", "worker_plateau", "--size", "small", home=tmp_path)
+    assert made.returncode == 0, made.stderr
+    folders = [Path(line) for line in made.stdout.splitlines()]
+    assert all((folder / "manifest.json").exists() for folder in folders)
+    listed = labkit("data", "list", home=tmp_path)
+    assert "images" in listed.stdout
+    cleaned = labkit("data", "clean", home=tmp_path)
+    assert cleaned.stdout.count("removed") == len(folders)
+    assert not any(folder.exists() for folder in folders)
+
+
+@pytest.mark.slow
+def test_doctor_tells_this_machine(tmp_path: Path) -> None:
+    done = labkit("doctor", home=tmp_path)
+    assert done.returncode in (0, 1), done.stderr
+    assert "torch" in done.stdout
+    assert "Traceback" not in done.stderr
+
+
+def test_no_space_is_told_before_anything_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from labkit import api
+
+    monkeypatch.setenv("LABKIT_HOME", str(tmp_path))
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: SimpleNamespace(free=1, total=9, used=8))
+    with pytest.raises(InsufficientSpaceError, match="are free"):
+        api.start("worker_plateau", size="small")
+    assert not list(tmp_path.glob("runs/*"))

@@ -57,6 +57,8 @@ class Snapshot:
     """Whom the run waits for; empty when the machine is its own."""
     prepared_bytes: int
     preparing_bytes: int
+    prepared_per_second: float | None
+    """Bytes of the dataset written per second since the first were seen; None until known."""
     trials_done: int
     trials_total: int
     running: str | None
@@ -134,6 +136,8 @@ class Folder:
         self._phase = Phase.QUEUED
         self._queue = ""
         self._prepared = (0, 0)
+        self._prepare_began: tuple[float, int] | None = None
+        self._prepare_speed: float | None = None
         self._tallies: dict[str, _Tally] = {}
         self._running: str | None = None
         self._warnings: dict[str, None] = {}
@@ -174,6 +178,7 @@ class Folder:
                 self._queue = f"waiting for {holder}{before}" if position else ""
             case Preparing(done=done, total=total):
                 self._phase, self._prepared = Phase.PREPARING, (done, total)
+                self._time_preparing(event.t, done)
             case Prepared():
                 self._phase, self._mark = Phase.MEASURING, event.t
             case WarningCaught(message=message):
@@ -212,6 +217,11 @@ class Folder:
             name = " ".join(filter(None, (setting.story, setting.label)))
             self._deaths.append(f"{name}, round {tally.repeat + 1} {tally.status.value}{why}")
 
+    def _time_preparing(self, t: float, done: int) -> None:
+        began = self._prepare_began = self._prepare_began or (t, done)
+        if t > began[0]:
+            self._prepare_speed = (done - began[1]) / (t - began[0])
+
     def snapshot(self, now: float) -> Snapshot:
         """What has been heard; `now` is on the clock of the events (``time.monotonic``)."""
         points: dict[str, list[Point]] = {}
@@ -227,6 +237,7 @@ class Folder:
             queue=self._queue,
             prepared_bytes=self._prepared[0],
             preparing_bytes=self._prepared[1],
+            prepared_per_second=self._prepare_speed,
             trials_done=sum(map(len, self._ends.values())),
             trials_total=self._total,
             running=self._settings[running.number].key if running else None,

@@ -21,12 +21,17 @@ def status_line(snapshot: Snapshot) -> str:
     """What happens now, with its numbers."""
     if snapshot.phase is Phase.PREPARING:
         done, total = snapshot.prepared_bytes, snapshot.preparing_bytes
-        return f"preparing data: {format_bytes(done)} of {format_bytes(total)}"
+        told = f"preparing data: {format_bytes(done)} of {format_bytes(total)}"
+        speed = snapshot.prepared_per_second
+        if not speed:
+            return told
+        rest = format_seconds(max(1, round((total - done) / speed)))
+        return f"{told}, {format_bytes(speed)}/s, about {rest} left"
     if snapshot.phase is not Phase.MEASURING:
         return stage_word(snapshot)
     left = snapshot.seconds_left
-    rest = "" if left is None else f", about {format_seconds(max(1, round(left)))} left"
-    return f"measured {snapshot.trials_done} of {snapshot.trials_total} trials{rest}"
+    tail = "" if left is None else f", about {format_seconds(max(1, round(left)))} left"
+    return f"measured {snapshot.trials_done} of {snapshot.trials_total} trials{tail}"
 
 
 def progress(snapshot: Snapshot) -> tuple[float, float]:
