@@ -116,10 +116,14 @@ class Warden:
         write_json(self.run.trial_file(trial.id, "json"), trial.to_json())
         if trial.fresh == "cold":
             return ColdAttempt(self.run, trial.id)
+        return HostedAttempt(self.warm_host(), trial.id)
+
+    def warm_host(self) -> TrialHost:
+        """The host, started if there is none alive."""
         if self.host is None or not self.host.alive():
             self.host = TrialHost(self.run)
             self.journal("host", {self.host.pid: processes.start_mark(self.host.pid)})
-        return HostedAttempt(self.host, trial.id)
+        return self.host
 
     def measure(self, trial: Trial) -> None:
         """Run one trial to its end, watch it, and write the last word on it."""
@@ -168,6 +172,9 @@ class Warden:
     def work(self) -> tuple[Status, str]:
         """Prepare, then measure whatever is asked for until told to finish."""
         self.events.write("", Queued(position=0, holder=""), flush=True)
+        self.take_orders(wait_seconds=1.0)
+        if self.trials and self.trials[0].fresh == "forked":
+            self.warm_host()  # it imports torch while the data is prepared: a second saved
         problem = self.prepare()
         if problem is not None:
             return Status.FAILED, problem

@@ -32,7 +32,7 @@ class LivePicture:
         experiment = self._run.experiment
         drawing = CurvesDrawing(
             self._figure, experiment, self._settings, self._run.environment,
-            stages=experiment.figure.stages,
+            stages=experiment.figure.stages, live=True,
         )  # fmt: skip
         for _, artist in drawing.moving:
             artist.set_animated(True)
