@@ -25,7 +25,8 @@ class LiveBox:
 
     def __init__(self, hint: str) -> None:
         width = f"{WIDTH * DPI:.0f}px"
-        layout = widgets.Layout(width=width, height=f"{HEIGHT * DPI:.0f}px", display="none")
+        layout = widgets.Layout(width=width, height=f"{HEIGHT * DPI:.0f}px", display="none",
+                                object_fit="contain")  # a narrow page must not squeeze it
         self.status = widgets.HTML("starting")
         self.bar = widgets.FloatProgress(min=0, max=1, layout=widgets.Layout(width="400px"))
         self.image = widgets.Image(format="jpeg", layout=layout)
