@@ -8,8 +8,11 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import signal
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from types import FrameType
 from typing import TYPE_CHECKING, Any, Literal
 
 from labkit.errors import InsufficientSpaceError, ParameterError
@@ -147,20 +150,39 @@ def run(
 
 
 def follow(live: LiveRun, watch: Watch) -> Result:
-    """Watch a run to its end; the first KeyboardInterrupt stops it, a second one raises."""
-    painter_seconds = 0.0
+    """Watch a run to its end; the first interrupt stops it, a second one raises."""
     try:
-        try:
+        with _first_interrupt_stops(live):
             painter_seconds = watch(live)
-        except KeyboardInterrupt:
-            live.stop()
-            painter_seconds = watch(live)  # shows how it ends, and what was measured
     finally:
         live.stop()  # does nothing to a run that is done; leaves none behind when a view fails
         live.wait(30)
     result = Result(live.folder.path)
     result.painter_seconds = painter_seconds
     return result
+
+
+@contextlib.contextmanager
+def _first_interrupt_stops(live: LiveRun) -> Iterator[None]:
+    """Turn the first SIGINT into a request to stop.
+
+    An exception could be raised anywhere, also where a library swallows it or where events have
+    been read but not yet counted; a request is looked at when the run is next polled.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield  # only the main thread is interrupted
+        return
+
+    def ask(number: int, frame: FrameType | None) -> None:
+        if live.stop_requested:
+            raise KeyboardInterrupt
+        live.stop_requested = True
+
+    before = signal.signal(signal.SIGINT, ask)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def choose_watch(view: View) -> Watch:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -126,3 +128,23 @@ def test_no_space_is_told_before_anything_is_written(
     with pytest.raises(InsufficientSpaceError, match="are free"):
         api.start("worker_plateau", size="small")
     assert not list(tmp_path.glob("runs/*"))
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.name == "nt", reason="POSIX signals")
+def test_ctrl_c_gives_the_partial_result(tmp_path: Path) -> None:
+    words = ["run", LAB, "--mode", "slow", "--workers", "0", "--batches", "9999", "--json"]
+    child = subprocess.Popen(
+        [sys.executable, "-m", "labkit", *words], stdout=subprocess.PIPE, text=True,
+        env=os.environ | {"LABKIT_HOME": str(tmp_path)}, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    deadline = time.monotonic() + 60
+    while not any("BatchLoaded" in p.read_text() for p in tmp_path.glob("runs/*/events/*-000-0*")):
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    child.send_signal(signal.SIGINT)
+    out, _ = child.communicate(timeout=60)
+    assert child.returncode == 130
+    found = json.loads(out)
+    assert found["status"] == "cancelled"
+    assert found["settings"][0]["status"] == "cancelled"

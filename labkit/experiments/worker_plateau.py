@@ -189,7 +189,7 @@ EXPERIMENT = Experiment(
     params=(
         Param(name="workers", label="workers", sweep=True, default=None, low=0, high=MOST_WORKERS,
               help="numbers of workers; by default 0 to 4 times the usable cores"),
-        Param(name="batch_size", label="batch size", default=4, low=1, high=1024,
+        Param(name="batch_size", label="batch size", default=3, low=1, high=1024,
               help="samples in a batch"),
         Param(name="prefetch_factor", label="prefetch factor", default=2, low=1, high=64,
               help="batches that each worker keeps in flight"),

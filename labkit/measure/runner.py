@@ -68,6 +68,8 @@ class Run:
         self._tail = EventTail(self.folder)
         self._stop_asked: float | None = None
         self._finish_sent = False
+        self.stop_requested = False
+        """A signal handler may set this, and nothing else: the next `poll` then stops the run."""
         self._last: ExperimentEnded | None = None
         self._hold = hold
         self._held = contextlib.ExitStack()
@@ -109,6 +111,8 @@ class Run:
 
     def poll(self) -> list[Event]:
         """New events since the last call; never waits. Also asks the experiment to refine."""
+        if self.stop_requested:
+            self.stop()
         gone = self._warden.poll() is not None  # looked at first: the last events come before
         new = self._tail.read()
         self._events.extend(new)
