@@ -12,7 +12,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 LINUX = sys.platform == "linux"
@@ -21,7 +21,6 @@ LABEL = "LABKIT_RUN"
 
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 _END_SECONDS = 10.0
-_LOOK_SECONDS = 0.005
 _PROC = Path("/proc")
 _SHM = Path("/dev/shm")
 
@@ -93,63 +92,21 @@ def kill_all(pids: Iterable[int], marks: Mapping[int, str | None] | None = None)
             os.kill(pid, getattr(signal, "SIGKILL", signal.SIGTERM))
 
 
-def end_tree(
-    pid: int,
-    *,
-    keep: Collection[int] = frozenset(),
-    waited: Collection[int] | None = None,
-    grace_seconds: float = 0.0,
-) -> list[int]:
+def end_tree(pid: int, *, keep: set[int] | frozenset[int] = frozenset()) -> list[int]:
     """End every descendant of a process but the kept ones; children of kept ones do end.
 
     Looks again until none is left, since a process may start another while it is being ended.
-
-    Args:
-        pid: whose descendants; it is not ended itself.
-        keep: descendants to leave alone.
-        waited: children of this process whose exit codes somebody else waits for. All its other
-            dead children (adopted orphans) are then reaped; None reaps nothing, since reaping a
-            child of `subprocess` would turn its exit code into 0.
-        grace_seconds: how long they may take to end by themselves after a SIGTERM.
-
-    Returns:
-        The pids that were told to end.
     """
     ended: set[int] = set()
-    start = time.monotonic()
-    quiet = 0
-    asked_to_end = grace_seconds <= 0
-    # Nobody found twice: one look misses the child of a process that ends while we look.
-    while quiet < 2 and time.monotonic() < start + grace_seconds + _END_SECONDS:
+    deadline = time.monotonic() + _END_SECONDS
+    while time.monotonic() < deadline:
         left = [child for child in descendants(pid) if child not in keep]
-        quiet = 0 if left else quiet + 1
+        if not left:
+            break
         ended.update(left)
-        if time.monotonic() >= start + grace_seconds:
-            kill_all(left)
-        elif not asked_to_end:
-            _ask_to_end(left)
-            asked_to_end = True
-        if left:
-            time.sleep(_LOOK_SECONDS)
-    if waited is not None:
-        _reap_all_but({*keep, *waited})
+        kill_all(left)
+        time.sleep(0.005)
     return sorted(ended)
-
-
-def _ask_to_end(pids: Iterable[int]) -> None:
-    for pid in pids:
-        with contextlib.suppress(OSError):
-            os.kill(pid, signal.SIGTERM)
-
-
-def _reap_all_but(waited: Collection[int]) -> None:
-    """Let dead children of this process go, so that none stays as a zombie for a whole run."""
-    me = str(os.getpid())
-    for pid in _pids() if LINUX else ():
-        fields = _stat(pid)
-        if pid not in waited and fields is not None and fields[:2] == ["Z", me]:
-            with contextlib.suppress(ChildProcessError):
-                os.waitpid(pid, os.WNOHANG)
 
 
 def become_subreaper() -> bool:
@@ -176,8 +133,6 @@ def labels() -> dict[int, str]:
         prefix = f"{LABEL}=".encode()
         for pid in _pids():
             with contextlib.suppress(OSError):
-                if os.stat(_PROC / str(pid)).st_uid != os.getuid():
-                    continue  # root may read the labels of others, but must not end their runs
                 for entry in (_PROC / str(pid) / "environ").read_bytes().split(b"\0"):
                     if entry.startswith(prefix) and start_mark(pid) is not None:
                         found[pid] = entry[len(prefix) :].decode("utf-8", "replace")
@@ -200,13 +155,12 @@ def labelled(run: str) -> list[int]:
 def counters(pids: Iterable[int]) -> tuple[int, int, int]:
     """Voluntary and involuntary context switches, and bytes read from the device, summed.
 
-    Switches are those of each process's main thread (``status`` tells no more); bytes are of all
-    threads. Zeros where this system does not tell.
+    Zeros where this system does not tell.
     """
     voluntary = involuntary = read_bytes = 0
     for pid in pids if LINUX else ():
         with contextlib.suppress(OSError, ValueError):
-            for line in (_PROC / str(pid) / "status").read_text("utf-8", "replace").splitlines():
+            for line in (_PROC / str(pid) / "status").read_text().splitlines():
                 name, _, value = line.partition(":")
                 voluntary += int(value) if name == "voluntary_ctxt_switches" else 0
                 involuntary += int(value) if name == "nonvoluntary_ctxt_switches" else 0
@@ -227,7 +181,7 @@ def remove_shared_memory(pids: Iterable[int]) -> list[str]:
     for path in _SHM.glob("torch_*") if LINUX and wanted else ():
         maker = path.name.split("_")[1]
         with contextlib.suppress(OSError):
-            if maker.isdecimal() and int(maker) in wanted and path.lstat().st_uid == os.getuid():
+            if maker.isdigit() and int(maker) in wanted and path.stat().st_uid == os.getuid():
                 path.unlink()
                 removed.append(path.name)
     return removed
