@@ -27,8 +27,8 @@ import numpy.typing as npt
 from PIL import Image
 
 from data_gen import DEFAULT_SHAPES, DatasetSpec, build, images, shape_for
-from data_gen.build import usable_cores
 from data_gen.sizes import format_bytes, parse_bytes
+from data_gen.writing import usable_cores
 
 _CAP_BYTES_PER_SECOND = 500 << 20
 _arrays: list[tuple[npt.NDArray[np.uint8], int]] = []

@@ -14,41 +14,19 @@ import os
 import shutil
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
-from functools import partial
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Protocol
 
 from data_gen.errors import BuildCancelled, FolderError, ManifestError, SpaceError
 from data_gen.lock import FileLock
-from data_gen.manifest import FileRecord, Manifest, SampleRecord, read_manifest, write_manifest
-from data_gen.pipeline import Sample, ScratchFiles, VolumeStream, ahead, make_shared, small_sample
+from data_gen.manifest import Manifest, read_manifest, write_manifest
 from data_gen.progress import Meter, ProgressCallback
-from data_gen.spec import GENERATOR_VERSION, DatasetSpec, Layout
-from data_gen.to_files import FilesWriter
+from data_gen.spec import GENERATOR_VERSION, DatasetSpec
+from data_gen.writing import write_samples
 
 Cancel = Callable[[], bool]
 
-_CHUNK_BYTES = 1 << 20
-_CHUNK_SAMPLES = 64
 _SPACE_MARGIN = 1.05
 _BLOCK_BYTES = 4096
-
-
-class Writer(Protocol):
-    """What each layout offers; one writer writes one dataset, its samples in order."""
-
-    def put_volume(self, index: int, slabs: VolumeStream) -> None: ...
-    def close(self) -> tuple[FileRecord, ...]: ...
-    def abandon(self) -> None: ...
-
-
-class OneFileWriter(Writer, Protocol):
-    """What HDF5 and LMDB offer beside."""
-
-    def put(self, sample: Sample) -> None: ...
 
 
 def build(
@@ -79,6 +57,11 @@ def build(
         BuildCancelled: `cancel` said so. Nothing is left behind, as after KeyboardInterrupt.
     """
     target = Path(os.path.abspath(folder))
+
+    def check() -> None:
+        if cancel is not None and cancel():
+            raise _cancelled(target)
+
     try:
         with _parents(target), _lock(target, cancel):
             found = _existing(spec, target)
@@ -90,7 +73,7 @@ def build(
             try:
                 working.mkdir()
                 meter = Meter(spec, progress, clock=clock)
-                manifest = _write(spec, working, meter, cancel, workers)
+                manifest = write_samples(spec, working, meter, check, workers)
                 write_manifest(working, manifest)
                 _publish(working, target)
             finally:
@@ -176,120 +159,10 @@ def _existing(spec: DatasetSpec, target: Path) -> Manifest | None:
     return manifest
 
 
-def _write(
-    spec: DatasetSpec, folder: Path, meter: Meter, cancel: Cancel | None, workers: int | None
-) -> Manifest:
-    def check() -> None:
-        if cancel is not None and cancel():
-            raise _cancelled(folder)
-
-    writer = _writer(spec, folder)
-    try:
-        if spec.kind == "volumes":
-            samples = _write_volumes(spec, writer, meter, check)
-        else:
-            samples = _write_small(spec, writer, folder, meter, check, workers)
-        files = writer.close()
-    except BaseException:
-        writer.abandon()
-        raise
-    return Manifest(
-        spec=spec,
-        generator=GENERATOR_VERSION,
-        files=files,
-        samples=tuple(samples),
-        versions=_versions(spec.layout),
-    )
-
-
-def _writer(spec: DatasetSpec, folder: Path) -> FilesWriter | OneFileWriter:
-    # Imported here: h5py and lmdb are not needed, and need not work, for the other layouts.
-    if spec.layout == "hdf5":
-        from data_gen.to_hdf5 import Hdf5Writer
-
-        return Hdf5Writer(spec, folder)
-    if spec.layout == "lmdb":
-        from data_gen.to_lmdb import LmdbWriter
-
-        return LmdbWriter(spec, folder)
-    return FilesWriter(spec, folder)
-
-
-def _write_volumes(
-    spec: DatasetSpec, writer: Writer, meter: Meter, check: Callable[[], None]
-) -> list[SampleRecord]:
-    records = []
-    with ThreadPoolExecutor(1, "data_gen") as pool:
-        for index in range(spec.count):
-            stream = VolumeStream(
-                spec, index, pool, on_slab=check, on_written=lambda size: meter.add(size, 0)
-            )
-            writer.put_volume(index, stream)
-            meter.add(0, 1)
-            records.append(stream.record())
-    return records
-
-
-def _write_small(
-    spec: DatasetSpec,
-    writer: FilesWriter | OneFileWriter,
-    folder: Path,
-    meter: Meter,
-    check: Callable[[], None],
-    workers: int | None,
-) -> list[SampleRecord]:
-    scratch = ScratchFiles(folder)
-    step = max(1, min(_CHUNK_SAMPLES, _CHUNK_BYTES // spec.sample_bytes))
-    make_shared(spec)
-
-    def chunk(first: int) -> list[Sample]:
-        made = []
-        for index in range(first, min(first + step, spec.count)):
-            if isinstance(writer, FilesWriter):
-                sample = writer.put_from(index, partial(small_sample, spec, index))
-                sample = replace(sample, data=b"")  # do not hold what is written
-            else:
-                sample = small_sample(spec, index, scratch.mine())
-            made.append(sample)
-        return made
-
-    records: list[SampleRecord] = []
-    threads = workers or usable_cores()
-    try:
-        with ThreadPoolExecutor(threads, "data_gen") as pool:
-            tasks = ((lambda first=first: chunk(first)) for first in range(0, spec.count, step))
-            for samples in ahead(pool, tasks, depth=2 * threads):
-                check()
-                for sample in samples:
-                    if not isinstance(writer, FilesWriter):
-                        writer.put(sample)
-                    records.append(sample.record)
-                meter.add(sum(sample.record.num_bytes for sample in samples), len(samples))
-    finally:
-        scratch.close()
-    return records
-
-
-def usable_cores() -> int:
-    """Cores this process may run on; a quota of the control group is not looked at."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
-
-
 def _publish(working: Path, target: Path) -> None:
     if target.exists():
         target.rmdir()  # empty, `_existing` saw to that; Windows renames onto nothing
     os.rename(working, target)
-
-
-def _versions(layout: Layout) -> dict[str, str]:
-    extra = {"files": (), "hdf5": ("h5py",), "lmdb": ("lmdb",)}[layout]
-    found = {}
-    for name in ("numpy", "pillow", *extra):
-        with contextlib.suppress(PackageNotFoundError):
-            found[name] = version(name)
-    return found
 
 
 def _cancelled(target: Path) -> BuildCancelled:

@@ -43,7 +43,7 @@ def open_dataset(
 
     Raises:
         DatasetError: no whole dataset there, or later, a sample that was truncated or replaced.
-        ValueError: an option that does not fit the dataset; the message names what does.
+        ParameterError: an option that does not fit the dataset; the message names what does.
     """
     from labkit.datasets.map_style import from_folder
 

@@ -1,8 +1,7 @@
 """The cache of datasets below the user's cache folder; must not import torch, or read a sample.
 
-A dataset lies in `<root>/<spec.key()>`; the time of its manifest is when it was last used. A
-process that reads one holds a lock on a file in `<root>/.in-use`, which ends with the process, so
-that nothing in use is removed and no mark outlives a kill. Removal is a rename, then a deletion.
+A dataset lies in `<root>/<spec.key()>`; the time of its manifest is when it was last used. What
+carries a mark (`labkit.datasets.marks`) is not removed. Removal is a rename, then a deletion.
 """
 
 from __future__ import annotations
@@ -30,10 +29,12 @@ from data_gen import (
     build,
     read_manifest,
 )
-from data_gen.build import lock_path, needed_bytes, partial_folder, usable_cores
+from data_gen.build import lock_path, needed_bytes, partial_folder
 from data_gen.lock import FileLock
 from data_gen.manifest import MANIFEST_NAME
 from data_gen.sizes import format_bytes
+from data_gen.writing import usable_cores
+from labkit.datasets.marks import is_marked, remove_dead_marks, user_mark
 from labkit.datasets.readers import whole_manifest
 from labkit.errors import DatasetError, InsufficientSpaceError
 
@@ -43,7 +44,6 @@ CAP_BYTES = 20 << 30
 _GRACE_SECONDS = 600
 # On the 2-core machine where labkit is developed: a core for images, in all for the others.
 _BYTES_PER_SECOND = {"images": 33e6, "text": 8e6, "volumes": 300e6}
-_IN_USE = ".in-use"
 _TRASH = ".trash-"
 
 
@@ -159,16 +159,17 @@ def in_use(folder: Path) -> Iterator[None]:
         _manifest(folder)
         yield
         return
-    marks = folder.parent / _IN_USE
-    marks.mkdir(exist_ok=True)
-    mark = FileLock(marks / f"{folder.name}.{os.getpid()}-{uuid.uuid4().hex[:8]}")
+    mark = user_mark(folder)
     # Under the dataset's lock, so that `_remove` does not look between the mark and the check.
     with FileLock(lock_path(folder)).acquire():
         _manifest(folder)
         mark.acquire()
     with mark:
         _touch(folder)
-        yield
+        try:
+            yield
+        finally:
+            _touch(folder)  # a long use counts as one until its end
 
 
 def listing() -> list[CachedDataset]:
@@ -186,7 +187,7 @@ def listing() -> list[CachedDataset]:
                     spec=manifest.spec,
                     num_bytes=manifest.num_bytes,
                     last_used_seconds=(folder / MANIFEST_NAME).stat().st_mtime,
-                    in_use=_is_marked(folder),
+                    in_use=is_marked(folder),
                 )
             )
     return sorted(found, key=lambda dataset: dataset.last_used_seconds)
@@ -252,24 +253,13 @@ def _touch(folder: Path) -> None:
         os.utime(folder / MANIFEST_NAME)
 
 
-def _is_marked(folder: Path) -> bool:
-    """Whether a living process uses the dataset; removes the marks of dead ones."""
-    marks = folder.parent / _IN_USE
-    for path in marks.glob(f"{folder.name}.*") if marks.is_dir() else ():
-        lock = FileLock(path)
-        if not lock.try_acquire():
-            return True
-        lock.release()
-    return False
-
-
 def _remove(folder: Path) -> bool:
     """Removes a dataset unless it is in use or being made; tells whether it did."""
     lock = FileLock(lock_path(folder))
     if not lock.try_acquire():
         return False
     with lock:
-        if _is_marked(folder):
+        if is_marked(folder):
             return False
         trash = folder.with_name(f"{_TRASH}{folder.name}-{uuid.uuid4().hex[:8]}")
         try:
@@ -290,7 +280,4 @@ def _remove_leftovers(root: Path) -> None:
         if lock.try_acquire():
             with lock:
                 shutil.rmtree(partial_folder(target), ignore_errors=True)
-    for path in (root / _IN_USE).glob("*"):
-        mark = FileLock(path)
-        if mark.try_acquire():
-            mark.release()
+    remove_dead_marks(root)

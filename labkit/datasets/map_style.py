@@ -23,6 +23,7 @@ from data_gen.manifest import EDGE_BYTES
 from data_gen.randomness import Draws
 from labkit.datasets.from_files import FilesReader
 from labkit.datasets.readers import Box, SampleReader, damaged, reader_for, whole_manifest
+from labkit.errors import ParameterError
 
 Transform = Callable[[Any], Any]
 
@@ -189,18 +190,22 @@ def _check_options(
     manifest: Manifest, access: str, patch: tuple[int, int, int] | None, length: int | None
 ) -> None:
     spec = manifest.spec
+    found = f"this dataset is {spec.kind} of {spec.shape} in layout {spec.layout}"
     if access not in ("read", "mmap"):
-        raise ValueError(f"access={access!r}; choose 'read' or 'mmap'")
+        raise _wrong(f"access={access!r}", "there is no such access", "choose 'read' or 'mmap'")
     if access == "mmap" and (spec.kind, spec.layout) != ("volumes", "files"):
-        raise ValueError(
-            f"access='mmap' needs volumes in layout files; this dataset is {spec.kind} in "
-            f"{spec.layout}; use access='read'"
-        )
+        do = "use access='read': a map needs volumes in layout files"
+        raise _wrong("access='mmap'", found, do)
     if length is not None and length < 1:
-        raise ValueError(f"length={length}; give at least 1, or None for {spec.count}")
+        do = f"give at least 1, or None for {spec.count}"
+        raise _wrong(f"length={length}", "it is below 1", do)
     if patch is None:
         return
     if spec.kind != "volumes":
-        raise ValueError(f"patch={patch} needs volumes; this dataset is {spec.kind}")
+        raise _wrong(f"patch={patch}", found, "leave patch out: it needs volumes")
     if len(patch) != 3 or not all(1 <= p <= s for p, s in zip(patch, spec.shape, strict=True)):
-        raise ValueError(f"patch={patch}; give three lengths from 1 to those of {spec.shape}")
+        raise _wrong(f"patch={patch}", found, f"give three lengths from 1 to those of {spec.shape}")
+
+
+def _wrong(asked: str, found: str, do: str) -> ParameterError:
+    return ParameterError(asked=f"open_dataset with {asked}", found=found, do=do)

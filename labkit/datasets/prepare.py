@@ -26,6 +26,7 @@ from typing import TextIO
 
 from data_gen import BuildCancelled, DatasetSpec, Progress, SpecError
 from labkit.datasets import cache
+from labkit.datasets.marks import hand_over
 from labkit.errors import DatasetError, InsufficientSpaceError
 from labkit.events import Event, Preparing, to_line
 
@@ -55,7 +56,10 @@ class Throttle:
 def prepare(
     specs: Sequence[DatasetSpec], report: Report, *, cancel: Callable[[], bool] | None = None
 ) -> list[Path]:
-    """Brings each spec into the cache.
+    """Brings each spec into the cache, and keeps it there for the trials that begin after this.
+
+    All are held until the last is made, and then handed over: nobody who cleans the cache removes
+    one that was made first, or that no trial has opened yet.
 
     Args:
         specs: what the trials will read; repeated ones are made once.
@@ -73,18 +77,24 @@ def prepare(
     missing = {key for key, spec in wanted.items() if cache.missing(spec)}
     total = sum(wanted[key].total_bytes for key in missing)
     done = 0
-    for key, spec in wanted.items():
-        expected = spec.total_bytes
+    with contextlib.ExitStack() as held:
+        for key, spec in wanted.items():
+            expected = spec.total_bytes
 
-        def show(state: Progress, done: int = done, expected: int = expected) -> None:
-            # Images come out a little larger or smaller than expected: the share is what counts.
-            report(done + expected * state.done_bytes // max(1, state.total_bytes), total)
+            def show(state: Progress, done: int = done, expected: int = expected) -> None:
+                # Images come out a little larger or smaller than expected: the share is what
+                # counts.
+                report(done + expected * state.done_bytes // max(1, state.total_bytes), total)
 
-        cache.ensure(spec, progress=show if key in missing else None, cancel=cancel)
-        if key in missing:
-            done += expected
-            report(done, total)
-    return [cache.folder_of(spec) for spec in specs]
+            made = cache.ensure(spec, progress=show if key in missing else None, cancel=cancel)
+            held.enter_context(cache.in_use(made))
+            if key in missing:
+                done += expected
+                report(done, total)
+        folders = [cache.folder_of(spec) for spec in specs]
+        for folder in folders:
+            hand_over(folder)
+    return folders
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -17,7 +17,12 @@ from pathlib import Path
 
 from labkit.events import MemorySampled, ProcessMemory
 
-_MAP = re.compile(rb"^([0-9a-f]+)-([0-9a-f]+) \S+ \S+ (\S+) (\d+)\s+(/dev/shm/|/memfd:)", re.M)
+# The last two: shared anonymous maps (mmap of -1), and segments of System V.
+_MAP = re.compile(
+    rb"^([0-9a-f]+)-([0-9a-f]+) \S+ ([0-9a-f]+) (\S+) (\d+)\s+"
+    rb"(?:/dev/shm/|/memfd:|/dev/zero \(deleted\)|/SYSV)",
+    re.M,
+)
 _SHARED = ("/dev/shm/", "/memfd:")
 _BLOCK_BYTES = 512
 
@@ -50,6 +55,8 @@ def _process(pid: int, main_pid: int) -> ProcessMemory | None:
     for line in text.splitlines()[1:]:
         name, _, rest = line.partition(":")
         values[name] = int(rest.split()[0]) * 1024
+    if "Rss" not in values:  # it ended between opening and reading
+        return None
     return ProcessMemory(
         pid=pid,
         role="main" if pid == main_pid else "child",
@@ -89,12 +96,13 @@ def _open_files(pid: int, by_inode: dict[tuple[int, int], int]) -> None:
 
 
 def _mapped_files(pid: int, by_inode: dict[tuple[int, int], int]) -> None:
-    """Files that are mapped but no longer open: asked through ``map_files``, else by length."""
+    """Files that are mapped but no longer open: asked through ``map_files``, else by extent."""
     try:
         text = Path(f"/proc/{pid}/maps").read_bytes()
     except OSError:
         return
-    for first, last, device, inode, _ in _MAP.findall(text):
+    extents: dict[tuple[int, int], int] = {}
+    for first, last, offset, device, inode in _MAP.findall(text):
         major, _, minor = device.partition(b":")
         key = (os.makedev(int(major, 16), int(minor, 16)), int(inode))
         if key in by_inode:
@@ -102,18 +110,22 @@ def _mapped_files(pid: int, by_inode: dict[tuple[int, int], int]) -> None:
         try:  # needs a privilege that root has
             path = f"/proc/{pid}/map_files/{first.decode()}-{last.decode()}"
             by_inode[key] = os.stat(path).st_blocks * _BLOCK_BYTES
-        except OSError:
-            by_inode[key] = int(last, 16) - int(first, 16)
+        except OSError:  # a file may be mapped in parts: the farthest end is its least length
+            end = int(offset, 16) + int(last, 16) - int(first, 16)
+            extents[key] = max(extents.get(key, 0), end)
+    by_inode.update(extents)
 
 
 def _cache_bytes(group: Path) -> int:
-    """Page cache charged to a control group: ``cache`` less shared memory (v1), ``file`` (v2)."""
+    """Page cache charged to a control group and those below it, less its shared memory."""
     try:
         lines = (group / "memory.stat").read_text().splitlines()
     except OSError:
         return 0
     values = {name: int(value) for name, _, value in (line.partition(" ") for line in lines)}
-    return values.get("cache", values.get("file", 0)) - values.get("shmem", 0)
+    if "total_cache" in values:  # v1, where the plain names leave out the groups below
+        return values["total_cache"] - values.get("total_shmem", 0)
+    return values.get("file", 0) - values.get("shmem", 0)
 
 
 def _sample_with_psutil(pids: Sequence[int], main_pid: int) -> MemorySampled:

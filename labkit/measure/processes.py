@@ -12,7 +12,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 
 LINUX = sys.platform == "linux"
@@ -20,7 +20,9 @@ LABEL = "LABKIT_RUN"
 """Environment variable that every process of a run inherits."""
 
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
+_JOB_EXTENDED_LIMITS, _JOB_KILL_ON_CLOSE = 9, 0x2000
 _END_SECONDS = 10.0
+_LOOK_SECONDS = 0.005
 _PROC = Path("/proc")
 _SHM = Path("/dev/shm")
 
@@ -92,21 +94,63 @@ def kill_all(pids: Iterable[int], marks: Mapping[int, str | None] | None = None)
             os.kill(pid, getattr(signal, "SIGKILL", signal.SIGTERM))
 
 
-def end_tree(pid: int, *, keep: set[int] | frozenset[int] = frozenset()) -> list[int]:
+def end_tree(
+    pid: int,
+    *,
+    keep: Collection[int] = frozenset(),
+    waited: Collection[int] | None = None,
+    grace_seconds: float = 0.0,
+) -> list[int]:
     """End every descendant of a process but the kept ones; children of kept ones do end.
 
     Looks again until none is left, since a process may start another while it is being ended.
+
+    Args:
+        pid: whose descendants; it is not ended itself.
+        keep: descendants to leave alone.
+        waited: children of this process whose exit codes somebody else waits for. All its other
+            dead children (adopted orphans) are then reaped; None reaps nothing, since reaping a
+            child of `subprocess` would turn its exit code into 0.
+        grace_seconds: how long they may take to end by themselves after a SIGTERM.
+
+    Returns:
+        The pids that were told to end.
     """
     ended: set[int] = set()
-    deadline = time.monotonic() + _END_SECONDS
-    while time.monotonic() < deadline:
+    start = time.monotonic()
+    quiet = 0
+    asked_to_end = grace_seconds <= 0
+    # Nobody found twice: one look misses the child of a process that ends while we look.
+    while quiet < 2 and time.monotonic() < start + grace_seconds + _END_SECONDS:
         left = [child for child in descendants(pid) if child not in keep]
-        if not left:
-            break
+        quiet = 0 if left else quiet + 1
         ended.update(left)
-        kill_all(left)
-        time.sleep(0.005)
+        if time.monotonic() >= start + grace_seconds:
+            kill_all(left)
+        elif not asked_to_end:
+            _ask_to_end(left)
+            asked_to_end = True
+        if left:
+            time.sleep(_LOOK_SECONDS)
+    if waited is not None:
+        _reap_all_but({*keep, *waited})
     return sorted(ended)
+
+
+def _ask_to_end(pids: Iterable[int]) -> None:
+    for pid in pids:
+        with contextlib.suppress(OSError):
+            os.kill(pid, signal.SIGTERM)
+
+
+def _reap_all_but(waited: Collection[int]) -> None:
+    """Let dead children of this process go, so that none stays as a zombie for a whole run."""
+    me = str(os.getpid())
+    for pid in _pids() if LINUX else ():
+        fields = _stat(pid)
+        if pid not in waited and fields is not None and fields[:2] == ["Z", me]:
+            with contextlib.suppress(ChildProcessError):
+                os.waitpid(pid, os.WNOHANG)
 
 
 def become_subreaper() -> bool:
@@ -126,6 +170,42 @@ def die_with_parent(parent: int) -> None:
             os._exit(1)
 
 
+class _JobLimits(ctypes.Structure):
+    """JOBOBJECT_EXTENDED_LIMIT_INFORMATION: of its fields only the flags are set."""
+
+    _fields_ = (
+        ("process_and_job_time", ctypes.c_int64 * 2),
+        ("flags", ctypes.c_uint32),
+        ("working_set_size", ctypes.c_size_t * 2),
+        ("active_processes", ctypes.c_uint32),
+        ("affinity", ctypes.c_size_t),
+        ("priority_and_scheduling", ctypes.c_uint32 * 2),
+        ("io_counters", ctypes.c_uint64 * 6),
+        ("memory_limits_and_peaks", ctypes.c_size_t * 4),
+    )
+
+
+def assign_job() -> bool:
+    """On Windows, put this process into a job whose processes all end when this one ends.
+
+    Written from Microsoft's documentation and never run: labkit is not tested on Windows yet.
+
+    Returns:
+        Whether the job is in force; False on other systems.
+    """
+    if sys.platform != "win32":
+        return False
+    kernel = ctypes.WinDLL("kernel32", use_last_error=True)
+    kernel.CreateJobObjectW.restype = kernel.GetCurrentProcess.restype = ctypes.c_void_p
+    # The handle stays open on purpose: the system closes it with this process.
+    job = ctypes.c_void_p(kernel.CreateJobObjectW(None, None))
+    limits = _JobLimits(flags=_JOB_KILL_ON_CLOSE)
+    size = ctypes.sizeof(limits)
+    if not kernel.SetInformationJobObject(job, _JOB_EXTENDED_LIMITS, ctypes.byref(limits), size):
+        return False
+    return bool(kernel.AssignProcessToJobObject(job, ctypes.c_void_p(kernel.GetCurrentProcess())))
+
+
 def labels() -> dict[int, str]:
     """Pid to run label, for every process of this user that carries one."""
     found: dict[int, str] = {}
@@ -133,6 +213,8 @@ def labels() -> dict[int, str]:
         prefix = f"{LABEL}=".encode()
         for pid in _pids():
             with contextlib.suppress(OSError):
+                if os.stat(_PROC / str(pid)).st_uid != os.getuid():
+                    continue  # root may read the labels of others, but must not end their runs
                 for entry in (_PROC / str(pid) / "environ").read_bytes().split(b"\0"):
                     if entry.startswith(prefix) and start_mark(pid) is not None:
                         found[pid] = entry[len(prefix) :].decode("utf-8", "replace")
@@ -155,12 +237,13 @@ def labelled(run: str) -> list[int]:
 def counters(pids: Iterable[int]) -> tuple[int, int, int]:
     """Voluntary and involuntary context switches, and bytes read from the device, summed.
 
-    Zeros where this system does not tell.
+    Switches are those of each process's main thread (``status`` tells no more); bytes are of all
+    threads. Zeros where this system does not tell.
     """
     voluntary = involuntary = read_bytes = 0
     for pid in pids if LINUX else ():
         with contextlib.suppress(OSError, ValueError):
-            for line in (_PROC / str(pid) / "status").read_text().splitlines():
+            for line in (_PROC / str(pid) / "status").read_text("utf-8", "replace").splitlines():
                 name, _, value = line.partition(":")
                 voluntary += int(value) if name == "voluntary_ctxt_switches" else 0
                 involuntary += int(value) if name == "nonvoluntary_ctxt_switches" else 0
@@ -181,7 +264,7 @@ def remove_shared_memory(pids: Iterable[int]) -> list[str]:
     for path in _SHM.glob("torch_*") if LINUX and wanted else ():
         maker = path.name.split("_")[1]
         with contextlib.suppress(OSError):
-            if maker.isdigit() and int(maker) in wanted and path.stat().st_uid == os.getuid():
+            if maker.isdecimal() and int(maker) in wanted and path.lstat().st_uid == os.getuid():
                 path.unlink()
                 removed.append(path.name)
     return removed

@@ -19,7 +19,7 @@ from torch.utils.data import DataLoader
 
 from data_gen import LAYOUTS, DatasetSpec, Kind, Layout, build, read_manifest
 from labkit.datasets import open_dataset
-from labkit.errors import DatasetError
+from labkit.errors import DatasetError, ParameterError
 
 CopyStored = Callable[[Kind, Layout], Path]
 
@@ -67,7 +67,7 @@ def test_image_transform_gets_a_picture(layout: Layout, stored: Path) -> None:
 def test_patch_is_the_same_box_of_the_whole(layout: Layout, access: Any, stored: Path) -> None:
     folder = stored / f"volumes-{layout}"
     if access == "mmap" and layout != "files":
-        with pytest.raises(ValueError, match="use access='read'"):
+        with pytest.raises(ParameterError, match="use access='read'"):
             open_dataset(folder, access=access)
         return
     whole = open_dataset(folder, access=access)
@@ -117,7 +117,7 @@ def test_length_repeats_the_samples(stored: Path) -> None:
 def test_wrong_option_names_the_choices(
     kind: str, options: dict[str, Any], named: str, stored: Path
 ) -> None:
-    with pytest.raises(ValueError) as caught:  # noqa: PT011 (the text is compared below)
+    with pytest.raises(ParameterError) as caught:
         open_dataset(stored / f"{kind}-files", **options)
     assert named in str(caught.value)
 

@@ -138,3 +138,22 @@ def test_ended_while_writing_leaves_no_dataset(
     if number == signal.SIGKILL:
         cache.clean()
     assert list(home.iterdir()) == []
+
+
+def test_what_was_prepared_is_kept_until_the_trials_begin(home: Path) -> None:
+    """Nobody holds it between the end of the command and the first trial."""
+    wanted = spec(0)
+    (folder,) = prepare([wanted], lambda done, total: None)
+    assert cache.listing()[0].in_use
+    assert cache.clean() == []
+    mark = home / ".in-use" / f"{wanted.key()}.handed-over"
+    os.utime(mark, (0, 0))
+    assert not cache.listing()[0].in_use
+    assert [dataset.folder for dataset in cache.clean()] == [folder]
+    assert not mark.exists()
+
+
+def test_what_was_made_first_is_kept_while_the_next_is_made(home: Path) -> None:
+    removed: list[object] = []
+    prepare([spec(0), spec(1)], lambda done, total: removed.extend(cache.clean()))
+    assert removed == []

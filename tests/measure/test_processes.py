@@ -46,6 +46,42 @@ def test_a_tree_ends_whole_sessions_and_orphans_included(keep: str, ended: int, 
     assert done.stdout.split() == ["3", str(ended), str(left)]
 
 
+# The orphan's end is ours to collect, the child's exit code belongs to its Popen.
+REAPER = f"""
+import os, subprocess, sys
+from labkit.measure import processes
+processes.become_subreaper()
+child = subprocess.Popen([sys.executable, "-c", {TREE!r}], stdout=subprocess.PIPE)
+child.stdout.readline()
+processes.end_tree(os.getpid(), waited=[child.pid])
+found = {{pid: processes._stat(pid) for pid in processes._pids()}}
+left = [pid for pid, fields in found.items() if fields and fields[1] == str(os.getpid())]
+print(left == [child.pid], child.wait(), flush=True)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="adopts orphans, which only Linux does")
+def test_orphans_are_reaped_and_exit_codes_kept() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", REAPER], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert done.stdout.split() == ["True", "-9"]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals")
+def test_grace_lets_a_process_end_by_itself() -> None:
+    code = (
+        "import signal, sys, time\nsignal.signal(signal.SIGTERM, lambda *_: sys.exit(7))\n"
+        "print('ready', flush=True)\ntime.sleep(100)\n"
+    )
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as child:
+        assert child.stdout is not None
+        assert child.stdout.readline() == b"ready\n"
+        others = [pid for pid in processes.descendants(os.getpid()) if pid != child.pid]
+        assert processes.end_tree(os.getpid(), keep=others, grace_seconds=60) == [child.pid]
+        assert child.wait(20) == 7
+
+
 def test_a_mark_tells_a_reused_pid_apart() -> None:
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as child:
         mark = processes.start_mark(child.pid)
@@ -60,16 +96,17 @@ def test_a_mark_tells_a_reused_pid_apart() -> None:
 
 
 def test_a_label_is_inherited() -> None:
+    name = f"test-run-{os.getpid()}"  # its own: the same test may run beside this one
     with subprocess.Popen(
         [sys.executable, "-c", "input()"], stdin=subprocess.PIPE,
-        env=os.environ | {processes.LABEL: "test-run"},
+        env=os.environ | {processes.LABEL: name},
     ) as child:  # fmt: skip
         deadline = time.monotonic() + 20
-        while processes.labelled("test-run") != [child.pid]:
+        while processes.labelled(name) != [child.pid]:
             assert time.monotonic() < deadline
             time.sleep(0.05)
         child.kill()
-    assert processes.labelled("test-run") == []
+    assert processes.labelled(name) == []
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="/dev/shm")
