@@ -128,9 +128,8 @@ def _plan_datasets(
         )
     folders = {key: cache.folder_of(spec) for key, spec in specs.items()}
     # Also with nothing missing: the command marks the datasets as used, which keeps them.
-    command = ["-m", "labkit.datasets.prepare", "--events", "{events}", "--trial", "", *missing]
-    prepare = [command] if missing else []
-    return {key: str(path) for key, path in folders.items()}, prepare, list(folders.values())
+    command = ["-m", "labkit.datasets.prepare", "--events", "{events}", "--trial", "", *specs]
+    return {key: str(path) for key, path in folders.items()}, [command], list(folders.values())
 
 
 def run(

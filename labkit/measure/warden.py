@@ -190,6 +190,7 @@ class Warden:
     def main(self) -> None:
         """Take the machine's turn, work, and leave nothing behind."""
         processes.become_subreaper()
+        processes.assign_job()
         own = {"pid": os.getpid(), "mark": processes.start_mark(os.getpid())}
         write_json(self.run.path / "warden.json", own)
         self.listen()
