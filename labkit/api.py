@@ -75,7 +75,7 @@ def start(
     )  # fmt: skip
     from labkit.datasets import cache
 
-    environment = read_environment(_existing(cache.cache_root()))
+    environment = _environment_here()
     settings = plans.make_settings(experiment, asked.params, environment)
     datasets, prepare, folders = _plan_datasets(settings, environment)
     clean_up_dead_runs(runs_folder())
@@ -88,16 +88,27 @@ def start(
             yield
 
     return LiveRun(
-        ref, experiment, asked, environment, runs_root=runs_folder(), datasets=datasets,
+        ref, experiment, asked, environment, settings, runs_root=runs_folder(), datasets=datasets,
         prepare=prepare, hold=hold,
     )  # fmt: skip
 
 
-def _existing(folder: Path) -> Path:
-    """The folder or its nearest parent that exists: free space can be asked of it."""
-    while not folder.exists():
+def _environment_here() -> Environment:
+    """This machine now, with the free space of the disk that datasets are kept on."""
+    from labkit.datasets import cache
+
+    folder = cache.cache_root()
+    while not folder.exists():  # free space can be asked only of a folder that is there
         folder = folder.parent
-    return folder
+    return read_environment(folder)
+
+
+def _specs(settings: Sequence[Setting]) -> dict[str, DatasetSpec]:
+    """The datasets of the settings, each once, by the JSON text that stands for it in a plan."""
+    from data_gen import DatasetSpec
+
+    texts = {json.dumps(item.dataset, sort_keys=True) for item in settings if item.dataset}
+    return {text: DatasetSpec.from_json(json.loads(text)) for text in sorted(texts)}
 
 
 def _plan_datasets(
@@ -108,18 +119,13 @@ def _plan_datasets(
     Raises:
         InsufficientSpaceError: the disk cannot hold what is missing.
     """
-    wanted = {
-        json.dumps(item.dataset, sort_keys=True): item.dataset
-        for item in settings if item.dataset is not None
-    }  # fmt: skip
-    if not wanted:
+    specs = _specs(settings)
+    if not specs:
         return {}, [], []
-    from data_gen import DatasetSpec
     from labkit.datasets import cache
 
-    specs = {key: DatasetSpec.from_json(raw) for key, raw in wanted.items()}
-    missing = {key: spec for key, spec in specs.items() if cache.missing(spec)}
-    needed = sum(cache.estimate(spec).num_bytes for spec in missing.values())
+    missing = [spec for spec in specs.values() if cache.missing(spec)]
+    needed = sum(cache.estimate(spec).num_bytes for spec in missing)
     if needed > environment.disk_available_bytes:
         raise InsufficientSpaceError(
             asked=f"{format_bytes(needed)} for datasets in {cache.cache_root()}",
@@ -227,10 +233,9 @@ def experiments() -> tuple[Experiment, ...]:
 
 def diagnose_here() -> tuple[Finding, ...]:
     """What ``labkit doctor`` prints: each fact of this machine with what to do about it."""
-    from labkit.datasets import cache
     from labkit.machine.doctor import diagnose
 
-    return diagnose(read_environment(_existing(cache.cache_root())))
+    return diagnose(_environment_here())
 
 
 def specs_of(name: str, *, size: str) -> tuple[DatasetSpec, ...]:
@@ -239,12 +244,7 @@ def specs_of(name: str, *, size: str) -> tuple[DatasetSpec, ...]:
     Raises:
         LabkitError: no such experiment or size.
     """
-    from data_gen import DatasetSpec
-    from labkit.datasets import cache
-
     experiment = load_experiment(reference(name))
     asked = plans.check_asked(experiment, {}, size=size, repeats=None, seed=0, timeout=None)
-    environment = read_environment(_existing(cache.cache_root()))
-    settings = plans.make_settings(experiment, asked.params, environment)
-    raw = {json.dumps(item.dataset, sort_keys=True) for item in settings if item.dataset}
-    return tuple(DatasetSpec.from_json(json.loads(text)) for text in sorted(raw))
+    settings = plans.make_settings(experiment, asked.params, _environment_here())
+    return tuple(_specs(settings).values())

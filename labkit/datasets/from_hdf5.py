@@ -11,7 +11,7 @@ import numpy as np
 
 from data_gen import DatasetSpec
 from data_gen.to_hdf5 import NAME, shard_name, volume_name
-from labkit.datasets.readers import Box, PerProcess, Voxels, damaged
+from labkit.datasets.readers import Box, PerProcess, Voxels, damaged, edges_by_patch
 
 _FAULTS = (OSError, KeyError, ValueError, TypeError, IndexError, RuntimeError)
 
@@ -56,12 +56,7 @@ class Hdf5Reader:
 
     def edges(self, index: int, num_bytes: int) -> tuple[bytes, bytes]:
         """The first and the last bytes of a volume."""
-        depth, height, width = self._spec.shape
-        planes = min(depth, -(-num_bytes // (2 * height * width)))
-        whole = (slice(0, height), slice(0, width))
-        first = self.patch(index, (slice(0, planes), *whole))
-        last = self.patch(index, (slice(depth - planes, depth), *whole))
-        return first.tobytes()[:num_bytes], last.tobytes()[-num_bytes:]
+        return edges_by_patch(self, self._spec.shape, index, num_bytes)
 
     def close(self) -> None:
         """Closes the file of this process."""

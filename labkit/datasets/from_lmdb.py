@@ -14,7 +14,7 @@ import numpy as np
 
 from data_gen import DatasetSpec
 from data_gen.to_lmdb import NAME, sample_key
-from labkit.datasets.readers import Box, PerProcess, Voxels, damaged
+from labkit.datasets.readers import Box, PerProcess, Voxels, damaged, edges_by_patch
 
 _environments: weakref.WeakValueDictionary[str, PerProcess[lmdb.Environment]] = (
     weakref.WeakValueDictionary()
@@ -79,12 +79,7 @@ class LmdbReader:
 
     def edges(self, index: int, num_bytes: int) -> tuple[bytes, bytes]:
         """The first and the last bytes of a volume."""
-        depth, height, width = self._spec.shape
-        planes = min(depth, -(-num_bytes // (2 * height * width)))
-        whole = (slice(0, height), slice(0, width))
-        first = self.patch(index, (slice(0, planes), *whole))
-        last = self.patch(index, (slice(depth - planes, depth), *whole))
-        return first.tobytes()[:num_bytes], last.tobytes()[-num_bytes:]
+        return edges_by_patch(self, self._spec.shape, index, num_bytes)
 
     def close(self) -> None:
         """Closes this process's environment; another reader of the file opens it again."""

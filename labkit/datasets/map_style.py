@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 import os
 import zlib
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -28,7 +29,7 @@ from labkit.errors import ParameterError
 Transform = Callable[[Any], Any]
 
 
-class StoredDataset(Dataset[tuple[Any, int]]):
+class StoredDataset(Dataset[tuple[Any, int]], ABC):
     """A dataset of data_gen; `open_dataset` makes the right one of its subclasses."""
 
     def __init__(
@@ -60,8 +61,9 @@ class StoredDataset(Dataset[tuple[Any, int]]):
             raise IndexError(f"sample {index} of {self._length}")
         return self._sample(int(index) % self._length % self.spec.count)
 
+    @abstractmethod
     def _sample(self, number: int) -> tuple[Any, int]:
-        raise NotImplementedError
+        """Sample `number` of the stored ones, and its label."""
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_reader": None}

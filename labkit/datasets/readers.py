@@ -88,6 +88,18 @@ def reader_for(root: Path, spec: DatasetSpec, num_bytes: npt.NDArray[np.int64]) 
     return FilesReader(root, spec, num_bytes)
 
 
+def edges_by_patch(
+    reader: SampleReader, shape: tuple[int, ...], index: int, num_bytes: int
+) -> tuple[bytes, bytes]:
+    """`SampleReader.edges` for layouts that read boxes: the outer planes, cut to length."""
+    depth, height, width = shape
+    planes = min(depth, -(-num_bytes // (2 * height * width)))
+    whole = (slice(0, height), slice(0, width))
+    first = reader.patch(index, (slice(0, planes), *whole))
+    last = reader.patch(index, (slice(depth - planes, depth), *whole))
+    return first.tobytes()[:num_bytes], last.tobytes()[-num_bytes:]
+
+
 def damaged(where: object, found: str) -> DatasetError:
     """The error for a sample that is not what the manifest says."""
     return DatasetError(

@@ -33,6 +33,8 @@ class Attempt(Protocol):
     """None while the host is still importing."""
     exit_code: int | None
     """None while it runs; minus the signal's number when a signal ended it."""
+    problem: str
+    """What the host said of its own end; empty when the trial's own words count."""
 
     def poll(self, wait_seconds: float) -> None:
         """Look for news, at most this long."""
@@ -49,6 +51,7 @@ class ColdAttempt:
         )  # fmt: skip
         self.pid: int | None = self._process.pid
         self.exit_code: int | None = None
+        self.problem = ""
 
     def poll(self, wait_seconds: float) -> None:
         """See `Attempt.poll`."""
@@ -170,7 +173,7 @@ def _judge_end(run: RunFolder, trial: Trial, attempt: Attempt, sampler: Sampler 
         return Status.OUT_OF_MEMORY, f"MemoryError: {error.get('message', '')}", evidence
     if error:
         return Status.FAILED, f"{error['type']}: {error['message']}", evidence
-    problem = getattr(attempt, "problem", "")
+    problem = attempt.problem
     if problem:
         return Status.FAILED, problem.strip().splitlines()[-1], evidence | {"stderr": problem}
     if code is not None and code < 0:

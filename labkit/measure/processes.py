@@ -77,6 +77,12 @@ def start_mark(pid: int) -> str | None:
         return None
 
 
+def cpu_ticks(pid: int) -> int:
+    """Clock ticks that a process has spent in user and system mode; 0 if it is gone (Linux)."""
+    fields = _stat(pid)
+    return 0 if fields is None else int(fields[11]) + int(fields[12])
+
+
 def is_alive(pid: int, mark: str | None) -> bool:
     """Whether the process that had this mark still lives."""
     now = start_mark(pid)

@@ -35,8 +35,9 @@ class Run:
     """A measurement on its way: poll it until it is done."""
 
     def __init__(
-        self, ref: str, experiment: Experiment, asked: Asked, environment: Environment, *,
-        runs_root: Path, datasets: Mapping[str, str], prepare: Sequence[Sequence[str]],
+        self, ref: str, experiment: Experiment, asked: Asked, environment: Environment,
+        settings: tuple[Setting, ...], *, runs_root: Path, datasets: Mapping[str, str],
+        prepare: Sequence[Sequence[str]],
         hold: Callable[[], AbstractContextManager[None]] = contextlib.nullcontext,
     ) -> None:  # fmt: skip
         """Make the run folder, start the warden and hand it the first rounds.
@@ -46,6 +47,7 @@ class Run:
             experiment: the experiment of that reference.
             asked: checked parameters.
             environment: the machine now.
+            settings: what `labkit.measure.plan.make_settings` made of them.
             runs_root: where run folders are made.
             datasets: JSON text of a setting's dataset to the folder where it will lie.
             prepare: commands (arguments of this Python) that make the datasets; ``{events}``
@@ -53,13 +55,12 @@ class Run:
             hold: entered once the datasets are there and left at the end of the run: keeps them.
 
         Raises:
-            ParameterError, ExperimentError: the settings cannot be made.
             StoreError: the run folder cannot be written.
         """
         self.experiment = experiment
         self.asked = asked
         self.environment = environment
-        self.settings = plans.make_settings(experiment, asked.params, environment)
+        self.settings = settings
         self._ref, self._datasets, self._prepare = ref, datasets, prepare
         self.folder = create_run(runs_root, experiment.name, self._plan())
         self.trials_total = 0
@@ -83,7 +84,7 @@ class Run:
         )  # fmt: skip
 
     def _start_warden(self) -> subprocess.Popen[bytes]:
-        environment = os.environ | {"LABKIT_RUN": self.folder.path.name}
+        environment = os.environ | {processes.LABEL: self.folder.path.name}
         # A session of its own: Ctrl-C in a terminal reaches this process, which stops the run.
         with open(self.folder.path / "warden.err", "wb") as errors:
             return subprocess.Popen(
@@ -221,7 +222,7 @@ def clean_up(folder: RunFolder) -> list[int]:
 def clean_up_dead_runs(runs_root: Path) -> list[int]:
     """End what runs of killed kernels *and* killed wardens left on this machine."""
     ended: list[int] = []
-    for name in {label for label in processes.labels().values()}:
+    for name in set(processes.labels().values()):
         folder = RunFolder(runs_root / name)
         if folder.plan.exists() and not _warden_alive(folder):
             ended.extend(clean_up(folder))

@@ -69,7 +69,7 @@ class Sampler:
         if sys.platform != "linux":
             return -1.0
         now, busy = self._clock(), _machine_busy_seconds()
-        own = {pid: _cpu_seconds(pid) for pid in (*pids, *self._own)}
+        own = {pid: processes.cpu_ticks(pid) / _TICKS for pid in (*pids, *self._own)}
         before, self._busy = self._busy, (now, busy, own)
         if before is None or now <= before[0]:
             return -1.0
@@ -83,14 +83,3 @@ def _machine_busy_seconds() -> float:
         fields = [int(field) for field in file.readline().split()[1:]]
     user, nice, system, _idle, _iowait, irq, softirq, *_ = fields
     return (user + nice + system + irq + softirq) / _TICKS
-
-
-def _cpu_seconds(pid: int) -> float:
-    try:
-        with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
-            fields = file.read().rpartition(")")[2].split()
-    except OSError:
-        return 0.0
-    return (int(fields[11]) + int(fields[12])) / _TICKS
-
-

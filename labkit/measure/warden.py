@@ -42,6 +42,7 @@ class Warden:
         self.finishing = False
         self.cancelled = False
         self.host: TrialHost | None = None
+        self._told: tuple[int, str] | None = None
         self._orders: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
 
     def listen(self) -> None:
@@ -78,7 +79,7 @@ class Warden:
     def wait_for_turn(self, position: int, holder: str) -> bool:
         """Say who is before us; give up when cancelled."""
         self.take_orders()
-        if (position, holder) != getattr(self, "_told", None):
+        if (position, holder) != self._told:
             self._told = (position, holder)
             self.events.write("", Queued(position=position, holder=holder), flush=True)
         return not self.cancelled
