@@ -11,14 +11,15 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from labkit.api import experiments, panel, run, start
     from labkit.errors import LabkitError
+    from labkit.figures import Curves
     from labkit.measure import instrument
-    from labkit.records import Curves, Experiment, Needs, Outcome, Param, Setting, Verdict
+    from labkit.records import Experiment, Needs, Outcome, Param, Setting, Verdict
     from labkit.result import Result, load
 
 __version__ = "0.1.0"
 
 _HOME = {
-    "Curves": "labkit.records",
+    "Curves": "labkit.figures",
     "Experiment": "labkit.records",
     "LabkitError": "labkit.errors",
     "Needs": "labkit.records",

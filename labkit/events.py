@@ -187,6 +187,18 @@ class Event:
     body: Body
 
 
+def place_of(trial: str, settings: int) -> tuple[int, int] | None:
+    """Index of the setting and repeat of a trial's id: ``003-1`` is repeat 1 of the setting 3.
+
+    Returns:
+        None for the run as a whole, and for ids that are not among this many settings.
+    """
+    number, dash, repeat = trial.partition("-")
+    if not (dash and number.isdecimal() and repeat.isdecimal()) or int(number) >= settings:
+        return None
+    return int(number), int(repeat)
+
+
 def _fields(record: Any) -> dict[str, Any]:
     """Like ``dataclasses.asdict`` without its deep copies: this runs beside what is measured."""
     values = {name: getattr(record, name) for name in record.__slots__}

@@ -12,6 +12,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Literal
 
 from labkit.errors import ParameterError
+from labkit.figures import Curves, Figure
 
 if TYPE_CHECKING:
     from labkit.summary import Summary
@@ -269,16 +270,6 @@ class Needs:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Curves:
-    """A figure of rates over the number of workers, one curve per story."""
-
-    x_label: str
-    y_label: str
-    stages: bool = True
-    """Whether the time of each stage is drawn beside the curves."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Experiment:
     """One lab: what is varied, how it is loaded, and how it is judged."""
 
@@ -300,7 +291,7 @@ class Experiment:
     small_repeats: int = 2
     fresh: Literal["cold", "forked"] = "forked"
     refine: Callable[[Summary], Sequence[Setting]] | None = None
-    figure: Curves = field(default=Curves(x_label="workers", y_label="samples per second"))
+    figure: Figure = field(default=Curves(x_label="workers", y_label="samples per second"))
 
     def resolve(self, given: Params, *, size: str) -> dict[str, Any]:
         """Every parameter's checked value: given, else small size's, else the default.

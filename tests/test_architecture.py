@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-VOCABULARY = ("records", "events", "errors", "units", "summary")
+VOCABULARY = ("records", "figures", "events", "errors", "units", "summary")
 PUBLIC = ("labkit.cli", "labkit.api", "labkit.result", "labkit.__main__")
 
 # Room or module: the modules that nothing in it may import, at any depth of the code.

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from labkit.figures import Curves
 from labkit.measure import instrument
 from labkit.measure.verdicts import (
     circumstances,
@@ -21,7 +22,6 @@ from labkit.measure.verdicts import (
 )
 from labkit.records import (
     Context,
-    Curves,
     Environment,
     Experiment,
     Needs,

@@ -22,6 +22,7 @@ from labkit.events import (
     TrialEnded,
     TrialStarted,
     WarningCaught,
+    place_of,
 )
 from labkit.measure.noise import bands
 from labkit.records import Setting, Status
@@ -74,7 +75,7 @@ def summarise(settings: Sequence[Setting], events: Iterable[Event]) -> Summary:
                 warnings[message] = None
             case CountersSampled(load=load):
                 loads.append(load)
-        place = _place(event.trial, len(settings))
+        place = place_of(event.trial, len(settings))
         if place is not None:
             names[place] = event.trial
             _take(records.setdefault(place, _Record()), event)
@@ -89,14 +90,6 @@ def summarise(settings: Sequence[Setting], events: Iterable[Event]) -> Summary:
         warnings=tuple(warnings),
         load_cores=statistics.median(loads) if loads else None,
     )
-
-
-def _place(trial: str, count: int) -> tuple[int, int] | None:
-    """Setting and repeat of a trial's id; None for the run as a whole and for foreign ids."""
-    number, dash, repeat = trial.partition("-")
-    if not (dash and number.isdecimal() and repeat.isdecimal()) or int(number) >= count:
-        return None
-    return int(number), int(repeat)
 
 
 def _take(record: _Record, event: Event) -> None:

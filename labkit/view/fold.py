@@ -22,9 +22,11 @@ from labkit.events import (
     TrialEnded,
     TrialStarted,
     WarningCaught,
+    place_of,
 )
 from labkit.records import Setting, Status
 from labkit.summary import StageSeconds
+from labkit.view.trace import Trace, Tracer
 
 _LEAST_BATCHES = 2
 """A running trial shows its rate from here: one batch may have come out of the prefetch queue."""
@@ -67,6 +69,8 @@ class Snapshot:
     stages: Mapping[str, StageSeconds]
     statuses: Mapping[str, tuple[Status, ...]]
     """How each trial of the setting ended, in the order of the ends."""
+    traces: Mapping[str, tuple[Trace, ...]]
+    """Empty unless the run is traced."""
     warnings: tuple[str, ...]
     deaths: tuple[str, ...]
     """A sentence for each trial that did not complete."""
@@ -128,8 +132,11 @@ class _Tally:
 class Folder:
     """Takes events one by one; `snapshot` says what they add up to."""
 
-    def __init__(self, settings: Sequence[Setting], trials_total: int) -> None:
-        """Start with the plan; the trial ``003-1`` is repeat 1 of ``settings[3]``."""
+    def __init__(
+        self, settings: Sequence[Setting], trials_total: int, *, traced: bool = False
+    ) -> None:
+        """Start with the plan; `traced` keeps single batches and samples of memory, too."""
+        self._tracer = Tracer(settings) if traced else None
         self.plan(settings, trials_total)
         self.changes = 0
         """Grows whenever a snapshot would show something new."""
@@ -153,11 +160,15 @@ class Folder:
         """Take over a plan that has grown."""
         self._settings = tuple(settings)
         self._total = trials_total
+        if self._tracer is not None:
+            self._tracer.settings = self._settings
 
     def take(self, events: Iterable[Event]) -> None:
         """Add events in the order in which they were read."""
         for event in events:
             self._take(event)
+            if self._tracer is not None:
+                self._tracer.take(event)
 
     def _take(self, event: Event) -> None:
         match event.body:
@@ -185,7 +196,7 @@ class Folder:
                 self._warnings[message] = None
             case ExperimentEnded(detail=detail):
                 self._phase, self._detail, self._running = Phase.ENDED, detail, None
-            case _:
+            case _ if self._tracer is None:
                 return
         self.changes += 1
 
@@ -193,12 +204,10 @@ class Folder:
         """The sums of a trial; None for the run as a whole and for foreign ids."""
         found = self._tallies.get(trial)
         if found is None:
-            number, _, repeat = trial.partition("-")
-            if not (number.isdecimal() and repeat.isdecimal()):
+            place = place_of(trial, len(self._settings))
+            if place is None:
                 return None
-            if int(number) >= len(self._settings):
-                return None
-            found = self._tallies[trial] = _Tally(number=int(number), repeat=int(repeat))
+            found = self._tallies[trial] = _Tally(number=place[0], repeat=place[1])
         return found
 
     def _end_trial(self, event: Event, body: TrialEnded) -> None:
@@ -248,6 +257,9 @@ class Folder:
                 if (found := _mean_stages(tallies)) is not None
             },
             statuses={self._settings[n].key: tuple(ends) for n, ends in self._ends.items()},
+            traces={}
+            if self._tracer is None
+            else {setting.key: self._tracer.of(setting.key) for setting in self._settings},
             warnings=tuple(self._warnings),
             deaths=tuple(self._deaths),
             seconds_left=self._seconds_left(now),
@@ -280,9 +292,10 @@ def _mean_stages(tallies: Sequence[_Tally]) -> StageSeconds | None:
 
 
 def fold(
-    settings: Sequence[Setting], trials_total: int, events: Iterable[Event], *, now: float
-) -> Snapshot:
+    settings: Sequence[Setting], trials_total: int, events: Iterable[Event], *, now: float,
+    traced: bool = False,
+) -> Snapshot:  # fmt: skip
     """The snapshot of a whole list of events."""
-    folder = Folder(settings, trials_total)
+    folder = Folder(settings, trials_total, traced=traced)
     folder.take(events)
     return folder.snapshot(now)

@@ -8,11 +8,12 @@ from typing import Any
 
 import ipywidgets as widgets
 
-from labkit.view.figure import DPI, HEIGHT, WIDTH
+from labkit.figures import TRACED
 from labkit.view.fold import Folder, Phase, Snapshot
 from labkit.view.live_picture import LivePicture
 from labkit.view.run_protocol import LiveRun
 from labkit.view.status import progress, status_line
+from labkit.view.style import DPI, HEIGHT, WIDTH
 
 _POLL_SECONDS = 0.05
 _TEXT_SECONDS = 0.25
@@ -25,8 +26,9 @@ class LiveBox:
 
     def __init__(self, hint: str) -> None:
         width = f"{WIDTH * DPI:.0f}px"
-        layout = widgets.Layout(width=width, height=f"{HEIGHT * DPI:.0f}px", display="none",
-                                object_fit="contain")  # a narrow page must not squeeze it
+        layout = widgets.Layout(
+            width=width, height=f"{HEIGHT * DPI:.0f}px", display="none", object_fit="contain"
+        )  # a narrow page must not squeeze it
         self.status = widgets.HTML("starting")
         self.bar = widgets.FloatProgress(min=0, max=1, layout=widgets.Layout(width="400px"))
         self.image = widgets.Image(format="jpeg", layout=layout)
@@ -40,7 +42,8 @@ class LiveBox:
             CPU seconds that this thread spent on it.
         """
         begun = time.thread_time()
-        folder = Folder(run.settings, run.trials_total)
+        traced = isinstance(run.experiment.figure, TRACED)
+        folder = Folder(run.settings, run.trials_total, traced=traced)
         folder.take(run.events)
         painter = _Painter(self, run)
         while True:
@@ -72,7 +75,8 @@ class _Painter:
         self._text_due = now + _TEXT_SECONDS
         snapshot = folder.snapshot(now)
         self._set_text(snapshot)
-        fresh = folder.changes != self._painted and bool(snapshot.points)
+        anything = bool(snapshot.points) or any(snapshot.traces.values())
+        fresh = folder.changes != self._painted and anything
         if fresh and now >= self._picture_due and snapshot.phase is not Phase.ENDED:
             self._set_picture(snapshot)
             self._painted, self._picture_due = folder.changes, now + _PICTURE_SECONDS

@@ -7,12 +7,13 @@ moving artists (blitting), then becomes a JPEG. One thread at a time may use a `
 from __future__ import annotations
 
 import io
+from collections.abc import Sequence
 from typing import Any
 
 from PIL import Image
 
-from labkit.view.drawn import from_snapshot
-from labkit.view.figure import CurvesDrawing, new_figure
+from labkit.view.drawn import Drawn, from_snapshot
+from labkit.view.figure import Drawing, new_drawing, new_figure
 from labkit.view.fold import Snapshot
 from labkit.view.run_protocol import LiveRun
 
@@ -25,15 +26,12 @@ class LivePicture:
         self._settings = run.settings
         self._figure = new_figure()
         self._canvas: Any = self._figure.canvas  # matplotlib leaves its methods untyped
-        self._drawing = self._draw()
+        self._drawing: Drawing | None = None
         self._background: Any = None
 
-    def _draw(self) -> CurvesDrawing:
-        experiment = self._run.experiment
-        drawing = CurvesDrawing(
-            self._figure, experiment, self._settings, self._run.environment,
-            stages=experiment.figure.stages, live=True,
-        )  # fmt: skip
+    def _draw(self, drawn: Sequence[Drawn]) -> Drawing:
+        run = self._run
+        drawing = new_drawing(self._figure, run.experiment, drawn, run.environment, live=True)
         for _, artist in drawing.moving:
             artist.set_animated(True)
         return drawing
@@ -41,16 +39,16 @@ class LivePicture:
     def frame(self, snapshot: Snapshot) -> bytes:
         """The snapshot as JPEG, whose encoding costs a tenth of PNG's."""
         if self._run.settings != self._settings:  # the experiment has refined its plan
-            self._settings = self._run.settings
-            self._drawing = self._draw()
-            self._background = None
-        grown = self._drawing.update(from_snapshot(self._settings, snapshot))
-        if grown or self._background is None:
+            self._settings, self._drawing = self._run.settings, None
+        drawn = from_snapshot(self._settings, snapshot)
+        fresh = self._drawing is None
+        drawing = self._drawing = self._drawing or self._draw(drawn)
+        if drawing.update(drawn) or fresh:
             self._canvas.draw()
             self._background = self._canvas.copy_from_bbox(self._figure.bbox)
         else:
             self._canvas.restore_region(self._background)
-        for axes, artist in self._drawing.moving:
+        for axes, artist in drawing.moving:
             axes.draw_artist(artist)
         stream = io.BytesIO()
         size = self._canvas.get_width_height()

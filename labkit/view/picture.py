@@ -7,7 +7,7 @@ import io
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from labkit.units import format_rate
+from labkit.view.describe import describe
 from labkit.view.run_protocol import ResultLike
 
 if TYPE_CHECKING:
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
 def draw_result(result: ResultLike, figure: Figure | None = None) -> Figure:
     """Draw a result into a figure, a new one when None."""
-    from labkit.view.drawn import from_summary
-    from labkit.view.figure import draw_curves, new_figure  # matplotlib takes 0.3 s to import
+    from labkit.view.drawn import from_result
+    from labkit.view.figure import new_drawing, new_figure  # matplotlib takes 0.3 s to import
 
     figure = new_figure() if figure is None else figure
-    draw_curves(figure, result.experiment, from_summary(result.summary), result.environment)
+    new_drawing(figure, result.experiment, from_result(result), result.environment)
     return figure
 
 
@@ -31,36 +31,13 @@ def render_png(result: ResultLike, figure: Figure | None = None) -> bytes:
     return stream.getvalue()
 
 
-def alt_text(result: ResultLike) -> str:
-    """What the picture shows, in words and numbers."""
-    spec = result.experiment.figure
-    cores = result.environment.usable_cores
-    intro = f"{spec.y_label.capitalize()} over {spec.x_label}, {cores} usable cores."
-    stories = dict.fromkeys(item.setting.story for item in result.summary)
-    return " ".join([intro, *(_story_text(result, story) for story in stories)])
-
-
-def _story_text(result: ResultLike, story: str) -> str:
-    name = f"{story}: " if story else ""
-    found = sorted(
-        (item.setting.x, item.samples_per_second.median, item.setting.label)
-        for item in result.summary
-        if item.setting.story == story and item.samples_per_second is not None
-    )
-    if not found:
-        return f"{name}nothing was measured."
-    _, best, label = max(found, key=lambda item: item[1])
-    ends = f"{format_rate(found[0][1])} at {found[0][2]}, {format_rate(found[-1][1])} at"
-    return f"{name}{ends} {found[-1][2]}; the highest is {format_rate(best)} at {label}."
-
-
 class Picture:
     """A result's picture, which a notebook shows as an image."""
 
     def __init__(self, result: ResultLike, figure: Figure | None = None) -> None:
         """Draw and encode it now: a later change of the figure does not show."""
         self.png = render_png(result, figure)
-        self.alt = alt_text(result)
+        self.alt = describe(result)
         self.sentence = result.headline
 
     def __repr__(self) -> str:

@@ -10,22 +10,23 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from labkit.view.drawn import from_summary
-from labkit.view.figure import draw_curves, new_figure
+from labkit.view.describe import describe
+from labkit.view.drawn import from_result
+from labkit.view.figure import new_drawing, new_figure
 from labkit.view.fold import fold
 from labkit.view.live_picture import LivePicture
-from labkit.view.picture import Picture, alt_text, render_png
+from labkit.view.picture import Picture, render_png
 
 
 @pytest.fixture
 def drawing(result: Any) -> Any:
-    drawn = from_summary(result.summary)
-    return draw_curves(new_figure(), result.experiment, drawn, result.environment)
+    drawn = from_result(result)
+    return new_drawing(new_figure(), result.experiment, drawn, result.environment)
 
 
 def test_a_panel_per_story_and_one_for_the_stages(drawing: Any) -> None:
     assert [panel.story for panel in drawing.panels] == ["cpu", "waiting"]
-    assert len(drawing.figure.axes) == 3
+    assert len(drawing.panels[0].axes.figure.axes) == 3
 
 
 def test_every_point_the_medians_and_the_band_are_drawn(drawing: Any) -> None:
@@ -58,11 +59,11 @@ def test_stages_are_stacked(drawing: Any) -> None:
 def test_a_result_without_points_is_drawn(make_run: Any) -> None:
     empty = make_run().result()
     assert render_png(empty).startswith(b"\x89PNG")
-    assert alt_text(empty).endswith("cpu: nothing was measured. waiting: nothing was measured.")
+    assert describe(empty).endswith("cpu: nothing was measured. waiting: nothing was measured.")
 
 
 def test_the_words_hold_the_numbers(result: Any) -> None:
-    assert alt_text(result) == (
+    assert describe(result) == (
         "Samples per second over workers, 1 usable cores. "
         "cpu: 100 at 0 workers, 200 at 2 workers; the highest is 200 at 2 workers. "
         "waiting: 50 at 0 workers, 400 at 2 workers; the highest is 400 at 2 workers."
@@ -74,7 +75,7 @@ def test_a_notebook_gets_base64_text_with_an_alternative(result: Any) -> None:
     data, metadata = picture._repr_mimebundle_()
     assert base64.b64decode(data["image/png"]) == picture._repr_png_()
     assert data["text/plain"].startswith(result.headline)
-    assert metadata == {"image/png": {"alt": alt_text(result)}}
+    assert metadata == {"image/png": {"alt": describe(result)}}
 
 
 def test_it_draws_into_a_figure_that_is_given(result: Any, tmp_path: Any) -> None:

@@ -1,0 +1,52 @@
+"""The closed set of drawings that an experiment chooses from; frozen records without I/O.
+
+Each is drawn by the class of the same name in `labkit.view`. It must not import a drawing library.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Curves:
+    """Rates over the number of workers, one curve per story."""
+
+    x_label: str
+    y_label: str
+    stages: bool = True
+    """Whether the time of each stage is drawn beside the curves."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lanes:
+    """Who worked on which batch when: a timeline per setting, a lane per worker and consumer."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stack:
+    """Memory over time against the limit, stacked, a lane per setting; rates beside it."""
+
+    y_label: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeatMap:
+    """The rate of every combination of two parameters."""
+
+    x: str
+    """Name of the parameter on the horizontal axis."""
+    y: str
+    value_label: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bars:
+    """A group of bars per setting, for costs that are not rates."""
+
+    value_label: str
+
+
+Figure = Curves | Lanes | Stack | HeatMap | Bars
+TRACED = (Lanes, Stack, Bars)
+"""Kinds that draw single batches and samples of memory, not only rates."""

@@ -1,0 +1,51 @@
+"""What all drawings share: size, paper, ink, palettes told apart without colour, axes that grow.
+
+It must not know what is drawn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+WIDTH, HEIGHT, DPI = 11.0, 4.4, 100
+# The picture brings its own background, so that it reads on a dark page as on a light one.
+PAPER, INK, GRID = "#fafafa", "#222222", "#dddddd"
+# Okabe and Ito's palette, told apart by the colour-blind: https://jfly.uni-koeln.de/color/
+BLUE, ORANGE, GREEN, PINK = "#0072B2", "#D55E00", "#009E73", "#CC79A7"
+SKY, AMBER, GREY = "#56B4E9", "#E69F00", "#999999"
+STAGES = (
+    ("fetch", SKY, ""), ("transform", AMBER, "//"), ("collate", GREEN, ".."),
+    ("hand-over", GREY, "xx"),
+)  # fmt: skip
+"""Name, colour and hatching of each stage of a batch, the same in every figure."""
+
+_HEADROOM = 1.15
+
+
+def dress(axes: Axes, title: str) -> None:
+    """Give axes their title, grid and colours."""
+    axes.set_facecolor(PAPER)
+    axes.set_title(title, loc="left", fontsize=11, color=INK)
+    axes.grid(color=GRID, linewidth=0.8)
+    axes.set_axisbelow(True)
+    axes.tick_params(colors=INK, labelsize=9)
+    for side, spine in axes.spines.items():
+        spine.set_visible(side in ("left", "bottom"))
+        spine.set_color(INK)
+
+
+def grow(top: float, high: float, set_high: Callable[[float], object]) -> bool:
+    """Make room when it is needed, or when most of the axis is empty: a jumpy axis misleads.
+
+    Returns:
+        Whether the axis was changed, so that all must be drawn again.
+    """
+    fits = top <= high and top * _HEADROOM > 0.5 * high
+    if top <= 0 or fits:
+        return False
+    set_high(top * _HEADROOM)
+    return True
