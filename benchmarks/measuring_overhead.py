@@ -2,23 +2,30 @@
 
 Each pair forks two children over the same JPEGs: one runs a plain ``for batch in loader``, the
 other what a trial runs (stamps, events, its tree sampled from outside as the warden does).
-``python benchmarks/measuring_overhead.py [PAIRS]`` prints the ratio with its 95 % interval.
+``python benchmarks/measuring_overhead.py [PAIRS]`` prints the ratios with their 95 % intervals.
 """
 
 from __future__ import annotations
 
+import gc
+import importlib
+import json
 import os
 import random
+import resource
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from labkit.experiments.worker_plateau import EXPERIMENT, Augment
+from labkit.measure.host import IMPORTS
 from labkit.measure.noise import ratio_interval
-from labkit.measure.sampler import Sampler
-from labkit.measure.store import EventWriter, create_run
+from labkit.measure.sampler import LoadMeter, Sampler
+from labkit.measure.store import EventWriter, RunFolder, create_run, read_events
+from labkit.measure.summary import summarise
 from labkit.measure.trial import run_trial
 from labkit.records import Context, Setting, Trial
 
@@ -59,56 +66,87 @@ def bare(folder: str) -> float:
 
 
 def measured(folder: str, run: Path) -> float:
-    """Seconds of the same loop as a trial, from the events that it wrote."""
-    from labkit.measure.store import RunFolder, read_events
-    from labkit.measure.summary import summarise
-
-    trial = make_trial()
+    """The same loop as a trial; returns 0, for `seconds_of` reads from its events what it took."""
     with EventWriter(RunFolder(run)) as writer:
-        run_trial(trial, EXPERIMENT, Context(dataset_folder=folder), writer, "forked")
-    (item,) = summarise([trial.setting], read_events(RunFolder(run)))
+        run_trial(make_trial(), EXPERIMENT, Context(dataset_folder=folder), writer, "forked")
+    return 0.0
+
+
+def seconds_of(run: Path) -> float:
+    """What the measured loop took after its warm-up, as a result tells it."""
+    (item,) = summarise([make_trial().setting], read_events(RunFolder(run)))
     rate = item.trials[0].samples_per_second
     assert rate is not None
     return BATCHES * VALUES["batch_size"] / rate
 
 
-def in_child(work: Any, watched: bool) -> float:
-    """Run `work` in a fork; the measured one is sampled from here as a warden would."""
+def in_child(work: Any, sampler_of: Callable[[int], Sampler] | None) -> tuple[float, float]:
+    """Run `work` in a fork, sampled from here as a warden would where a sampler is given.
+
+    Returns:
+        Its seconds, and the CPU seconds of the child, of its workers and of the sampling.
+    """
     reading, writing = os.pipe()
     pid = os.fork()
     if pid == 0:
-        os.write(writing, repr(work()).encode())
+        os.close(reading)
+        seconds = work()
+        used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+        cpu = sum(each.ru_utime + each.ru_stime for each in used)
+        os.write(writing, json.dumps([seconds, cpu]).encode())
         os._exit(0)
     os.close(writing)
-    sampler = Sampler(pid, (os.getpid(),)) if watched else None
+    sampler = sampler_of(pid) if sampler_of is not None else None
     while os.waitpid(pid, os.WNOHANG)[0] == 0:
         time.sleep(0.01)
         if sampler is not None and sampler.due():
             sampler.sample()
     with os.fdopen(reading) as file:
-        return float(file.read())
+        seconds, cpu = json.load(file)
+    return seconds, cpu + (sampler.spent_seconds if sampler is not None else 0.0)
+
+
+class Warden:
+    """What a warden keeps from trial to trial: the load meter, and the pause of its sampler."""
+
+    def __init__(self) -> None:
+        self.load = LoadMeter((os.getpid(),))
+        self.last: Sampler | None = None
+
+    def sampler(self, pid: int) -> Sampler:
+        """The sampler of the next trial."""
+        not_before = self.last.due_at if self.last is not None else 0.0
+        self.last = Sampler(pid, self.load, not_before=not_before)
+        return self.last
 
 
 def main(pairs: int) -> None:
-    """Print the ratio of the measured loop's rate to the bare one's."""
+    """Print the ratios of the measured loop to the bare one: its rate, and its CPU time.
+
+    The CPU time is the steadier one by far; where all cores are busy, as here, the rate follows it.
+    """
     from labkit.api import specs_of
     from labkit.datasets import cache
 
     spec = max(specs_of("worker_plateau", size="full"), key=lambda item: item.total_bytes)
     folder = str(cache.ensure(spec))
+    for name in (*IMPORTS, *EXPERIMENT.preload):
+        importlib.import_module(name)
+    gc.freeze()
+    warden = Warden()
     rates: tuple[dict[int, float], dict[int, float]] = ({}, {})
+    costs: tuple[dict[int, float], dict[int, float]] = ({}, {})
     with tempfile.TemporaryDirectory() as scratch:
         for pair in range(pairs):
             for which in random.sample((0, 1), 2):
                 run = create_run(Path(scratch), "overhead", {}).path
-                seconds = in_child(
+                seconds, costs[which][pair] = in_child(
                     (lambda: measured(folder, run)) if which else (lambda: bare(folder)),  # noqa: B023
-                    watched=bool(which),
+                    warden.sampler if which else None,
                 )
-                rates[which][pair] = 1 / seconds
-            print(f"pair {pair}: {rates[1][pair] / rates[0][pair]:.4f}", flush=True)
-    interval = ratio_interval(rates[1], rates[0])
-    print(f"measured over bare, {pairs} pairs: {interval}")
+                rates[which][pair] = 1 / (seconds_of(run) if which else seconds)
+    print(f"rate, measured over bare, {pairs} pairs: {ratio_interval(rates[1], rates[0])}")
+    print(f"CPU time, measured over bare, {pairs} pairs: {ratio_interval(costs[1], costs[0])}")
 
 
 if __name__ == "__main__":

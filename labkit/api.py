@@ -65,7 +65,7 @@ def start(
         **params: the experiment's own parameters.
 
     Raises:
-        LabkitError: says what was asked, what was found and what to do; nothing was started.
+        LabkitError: says what was asked, what was found and what to do; nothing stays of it.
     """
     ref = reference(name)
     experiment = load_experiment(ref)
@@ -73,24 +73,30 @@ def start(
         experiment, params, size=size or default_size(), repeats=repeats, seed=seed,
         timeout=timeout,
     )  # fmt: skip
+    clean_up_dead_runs(runs_folder())
+    live = LiveRun(ref, experiment, asked, runs_root=runs_folder())
+    try:
+        environment = _environment_here()
+        settings = plans.make_settings(experiment, asked.params, environment)
+        datasets, prepare, folders = _plan_datasets(settings, environment)
+    except BaseException:
+        live.discard()
+        raise
+    live.begin(
+        environment, settings, datasets=datasets, prepare=prepare, hold=lambda: _hold(folders)
+    )
+    return live
+
+
+@contextlib.contextmanager
+def _hold(folders: Sequence[Path]) -> Iterator[None]:
+    """Keep these datasets from being cleaned away while they are read."""
     from labkit.datasets import cache
 
-    environment = _environment_here()
-    settings = plans.make_settings(experiment, asked.params, environment)
-    datasets, prepare, folders = _plan_datasets(settings, environment)
-    clean_up_dead_runs(runs_folder())
-
-    @contextlib.contextmanager
-    def hold() -> Iterator[None]:
-        with contextlib.ExitStack() as stack:
-            for folder in folders:
-                stack.enter_context(cache.in_use(folder))
-            yield
-
-    return LiveRun(
-        ref, experiment, asked, environment, settings, runs_root=runs_folder(), datasets=datasets,
-        prepare=prepare, hold=hold,
-    )  # fmt: skip
+    with contextlib.ExitStack() as stack:
+        for folder in folders:
+            stack.enter_context(cache.in_use(folder))
+        yield
 
 
 def _environment_here() -> Environment:

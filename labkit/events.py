@@ -135,7 +135,7 @@ class CountersSampled:
     involuntary_switches: int
     device_read_bytes: int
     load: float
-    """Cores kept busy by processes that are not of this run since the last sample."""
+    """Cores kept busy by processes that are not of this run since the last sample; -1 unknown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -171,6 +171,7 @@ Body = (
     Queued | Preparing | Prepared | TrialStarted | BatchBuilt | BatchLoaded | MemorySampled
     | CountersSampled | WarningCaught | TrialEnded | ExperimentEnded
 )  # fmt: skip
+_encode = json.JSONEncoder(separators=(",", ":")).encode  # json.dumps makes one at every call
 _BODIES: dict[str, type[Any]] = {body.__name__: body for body in Body.__args__}
 
 
@@ -212,7 +213,7 @@ def to_line(event: Event) -> str:
     body = _fields(event.body)
     head = {"v": FORMAT_VERSION, "kind": type(event.body).__name__, "trial": event.trial}
     rest = {"host": event.host, "rank": event.rank, "t": event.t}
-    return json.dumps(head | rest | {"body": body}, separators=(",", ":")) + "\n"
+    return _encode(head | rest | {"body": body}) + "\n"
 
 
 def from_line(line: str) -> Event | None:

@@ -290,6 +290,8 @@ class Experiment:
     repeats: int = 5
     small_repeats: int = 2
     fresh: Literal["cold", "forked"] = "forked"
+    preload: tuple[str, ...] = ()
+    """Modules that `make_loader` imports: a host imports them once, before it forks."""
     refine: Callable[[Summary], Sequence[Setting]] | None = None
     figure: Figure = field(default=Curves(x_label="workers", y_label="samples per second"))
 

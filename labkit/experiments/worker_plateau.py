@@ -211,5 +211,6 @@ EXPERIMENT = Experiment(
     needs=Needs(seconds=45, disk_bytes=32 << 20, memory_bytes=1 << 30),
     small={"workers": (0, 1, 2), "wait_ms": 1.0, "images": 32, "height": 120},
     small_repeats=3,
+    preload=("labkit.datasets.map_style", "labkit.datasets.from_files", "PIL.JpegImagePlugin"),
     figure=Curves(x_label="workers", y_label="samples per second"),
 )  # fmt: skip

@@ -6,6 +6,7 @@ a process that has used torch's thread pool must not fork (a forked child hung, 
 
 from __future__ import annotations
 
+import gc
 import importlib
 import json
 import os
@@ -20,7 +21,7 @@ from labkit.measure.store import RunFolder
 from labkit.measure.trial import execute, redirect_output
 from labkit.records import Experiment
 
-_IMPORTS = ("torch", "torch.utils.data", "numpy", "PIL.Image", "labkit.measure.stamps")
+IMPORTS = ("torch", "torch.utils.data", "numpy", "PIL.Image", "labkit.measure.stamps")
 """What nearly every loader needs; a fork then costs 10 ms where a cold start costs 1.3 s."""
 
 
@@ -39,13 +40,16 @@ def main() -> None:
     die_with_parent(parent)
     replies = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # whatever an import prints must not reach the warden as a reply
-    for name in _IMPORTS:
+    for name in IMPORTS:
         importlib.import_module(name)
     try:
         experiment = load_experiment(run.read_plan()["experiment"])
     except LabkitError as error:
         _reply(replies, {"failed": str(error)})
         return
+    for name in experiment.preload:
+        importlib.import_module(name)
+    gc.freeze()  # a collection in a fork would write to, and so copy, every page of the host
     forks = can_fork() and _threads() == 1
     _reply(replies, {"ready": True, "launch": "forked" if forks else "hosted"})
     for line in sys.stdin:

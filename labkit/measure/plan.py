@@ -116,16 +116,23 @@ def make_trials(
     return trials
 
 
-def as_json(
-    ref: str, experiment: Experiment, asked: Asked, environment: Environment,
-    settings: Sequence[Setting], datasets: Mapping[str, str], prepare: Sequence[Sequence[str]],
-) -> dict[str, Any]:  # fmt: skip
-    """The content of plan.json."""
+def draft(ref: str, experiment: Experiment, asked: Asked) -> dict[str, Any]:
+    """What is known of plan.json before the machine is looked at; `details` completes it."""
     return {
         "experiment": ref,
         "name": experiment.name,
         "title": experiment.title,
+        "fresh": experiment.fresh,
         "asked": asdict(asked),
+    }
+
+
+def details(
+    environment: Environment, settings: Sequence[Setting], datasets: Mapping[str, str],
+    prepare: Sequence[Sequence[str]],
+) -> dict[str, Any]:  # fmt: skip
+    """The rest of plan.json."""
+    return {
         "environment": asdict(environment),
         "settings": [asdict(setting) for setting in settings],
         "datasets": dict(datasets),

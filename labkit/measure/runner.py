@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -34,35 +35,29 @@ _KILL_AFTER_SECONDS = 8.0
 class Run:
     """A measurement on its way: poll it until it is done."""
 
+    environment: Environment
+    settings: tuple[Setting, ...]
+
     def __init__(
-        self, ref: str, experiment: Experiment, asked: Asked, environment: Environment,
-        settings: tuple[Setting, ...], *, runs_root: Path, datasets: Mapping[str, str],
-        prepare: Sequence[Sequence[str]],
-        hold: Callable[[], AbstractContextManager[None]] = contextlib.nullcontext,
-    ) -> None:  # fmt: skip
-        """Make the run folder, start the warden and hand it the first rounds.
+        self, ref: str, experiment: Experiment, asked: Asked, *, runs_root: Path
+    ) -> None:
+        """Make the run folder and start the warden, whose host imports torch while we plan.
+
+        `begin` hands it the plan, `discard` takes all back.
 
         Args:
             ref: what `labkit.measure.reference.reference` returned.
             experiment: the experiment of that reference.
             asked: checked parameters.
-            environment: the machine now.
-            settings: what `labkit.measure.plan.make_settings` made of them.
             runs_root: where run folders are made.
-            datasets: JSON text of a setting's dataset to the folder where it will lie.
-            prepare: commands (arguments of this Python) that make the datasets; ``{events}``
-                becomes the file for their progress.
-            hold: entered once the datasets are there and left at the end of the run: keeps them.
 
         Raises:
             StoreError: the run folder cannot be written.
         """
         self.experiment = experiment
         self.asked = asked
-        self.environment = environment
-        self.settings = settings
-        self._ref, self._datasets, self._prepare = ref, datasets, prepare
-        self.folder = create_run(runs_root, experiment.name, self._plan())
+        self.settings = ()
+        self.folder = create_run(runs_root, experiment.name, plans.draft(ref, experiment, asked))
         self.trials_total = 0
         self._ended = 0
         self._events: list[Event] = []
@@ -72,16 +67,36 @@ class Run:
         self.stop_requested = False
         """A signal handler may set this, and nothing else: the next `poll` then stops the run."""
         self._last: ExperimentEnded | None = None
-        self._hold = hold
+        self._hold: Callable[[], AbstractContextManager[None]] = contextlib.nullcontext
         self._held = contextlib.ExitStack()
         self._warden = self._start_warden()
-        self._order_trials(self.settings, 0)
 
-    def _plan(self) -> dict[str, Any]:
-        return plans.as_json(
-            self._ref, self.experiment, self.asked, self.environment, self.settings,
-            self._datasets, self._prepare,
-        )  # fmt: skip
+    def begin(
+        self, environment: Environment, settings: tuple[Setting, ...], *,
+        datasets: Mapping[str, str], prepare: Sequence[Sequence[str]],
+        hold: Callable[[], AbstractContextManager[None]] = contextlib.nullcontext,
+    ) -> None:  # fmt: skip
+        """Complete the plan and hand the warden the first rounds.
+
+        Args:
+            environment: the machine now.
+            settings: what `labkit.measure.plan.make_settings` made of them.
+            datasets: JSON text of a setting's dataset to the folder where it will lie.
+            prepare: commands (arguments of this Python) that make the datasets; ``{events}``
+                becomes the file for their progress.
+            hold: entered once the datasets are there and left at the end of the run: keeps them.
+        """
+        self.environment, self.settings, self._hold = environment, settings, hold
+        details = plans.details(environment, settings, datasets, prepare)
+        write_json(self.folder.plan, self.folder.read_plan() | details)
+        self._send({"op": "begin"})
+        self._order_trials(settings, 0)
+
+    def discard(self) -> None:
+        """Take back a run that has not begun: nothing stays of it."""
+        self.stop()
+        self.wait(_KILL_AFTER_SECONDS + 2)
+        shutil.rmtree(self.folder.path, ignore_errors=True)
 
     def _start_warden(self) -> subprocess.Popen[bytes]:
         environment = os.environ | {processes.LABEL: self.folder.path.name}

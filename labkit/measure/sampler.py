@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from labkit.events import CountersSampled, MemorySampled
 from labkit.measure import memory, processes
@@ -23,30 +23,68 @@ _SHORTEST_SECONDS = 0.25
 _TICKS = os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100
 
 
+class LoadMeter:
+    """Cores that processes outside the run keep busy; one meter for a whole run."""
+
+    def __init__(
+        self, own: Collection[int], clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        """Args: processes of ours beside those of the trial, and the clock."""
+        self.own = set(own)
+        """May grow: a host that is started later is ours as well."""
+        self._clock = clock
+        self._before: tuple[float, float, float] | None = None
+
+    def read(self, pids: Collection[int]) -> float:
+        """Cores kept busy by others since the last reading; -1 for the first, or if unknown.
+
+        Args:
+            pids: the trial's processes. What ended meanwhile is counted with its parent, which has
+                waited for it, so that the meter goes on from trial to trial.
+        """
+        if sys.platform != "linux":
+            return -1.0
+        now, busy = self._clock(), _machine_busy_seconds()
+        own = sum(map(processes.cpu_ticks, self.own.union(pids))) / _TICKS
+        before, self._before = self._before, (now, busy, own)
+        if before is None or now <= before[0]:
+            return -1.0
+        return max(0.0, (busy - before[1] - (own - before[2])) / (now - before[0]))
+
+
 class Sampler:
     """Samples one trial: memory, counters, and the load that others put on the machine."""
 
-    def __init__(self, main_pid: int, own: tuple[int, ...],
-                 clock: Callable[[], float] = time.monotonic) -> None:  # fmt: skip
-        """Args: the trial's process, and further processes of ours that are not load by others."""
+    def __init__(
+        self, main_pid: int, load: LoadMeter, *, not_before: float = 0.0,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:  # fmt: skip
+        """Begin to watch a trial.
+
+        Args:
+            main_pid: the trial's process.
+            load: the run's meter.
+            not_before: moment of `clock` until which the pause of an earlier trial's sampler lasts:
+                short trials share it, or each would pay for a first sample of its own.
+            clock: for tests.
+        """
         self.main_pid = main_pid
         self.seen: dict[int, str | None] = {main_pid: processes.start_mark(main_pid)}
         """Every process of the trial that was seen, with its start mark."""
         self.peak_bytes = 0
         self.spent_seconds = 0.0
-        self._own = own
+        self.due_at = max(clock() + _FIRST_SECONDS, not_before)
+        self._load = load
         self._clock = clock
-        self._due = clock() + _FIRST_SECONDS
-        self._busy: tuple[float, float, dict[int, float]] | None = None
 
     def due(self) -> bool:
         """Whether the next sample may be taken."""
-        return self._clock() >= self._due
+        return self._clock() >= self.due_at
 
     def sample(self) -> tuple[MemorySampled, CountersSampled]:
         """Look at the tree once."""
         start = time.process_time()
-        pids = [self.main_pid, *processes.descendants(self.main_pid)]
+        pids = [self.main_pid, *processes.descendants(self.main_pid, quick=True)]
         for pid in pids:
             if pid not in self.seen:
                 self.seen[pid] = processes.start_mark(pid)
@@ -56,26 +94,13 @@ class Sampler:
             voluntary_switches=voluntary,
             involuntary_switches=involuntary,
             device_read_bytes=read_bytes,
-            load=self._load_by_others(pids),
+            load=self._load.read(pids),
         )
         self.peak_bytes = max(self.peak_bytes, sampled.total)
         cost = time.process_time() - start
         self.spent_seconds += cost
-        self._due = self._clock() + max(_SHORTEST_SECONDS, cost / SHARE)
+        self.due_at = self._clock() + max(_SHORTEST_SECONDS, cost / SHARE)
         return sampled, counted
-
-    def _load_by_others(self, pids: list[int]) -> float:
-        """Cores that processes outside the run kept busy since the last sample; -1 if unknown."""
-        if sys.platform != "linux":
-            return -1.0
-        now, busy = self._clock(), _machine_busy_seconds()
-        own = {pid: processes.cpu_ticks(pid) / _TICKS for pid in (*pids, *self._own)}
-        before, self._busy = self._busy, (now, busy, own)
-        if before is None or now <= before[0]:
-            return -1.0
-        # A process that was not there at the last sample has spent all its time since then.
-        spent = sum(max(0.0, value - before[2].get(pid, 0.0)) for pid, value in own.items())
-        return max(0.0, (busy - before[1] - spent) / (now - before[0]))
 
 
 def _machine_busy_seconds() -> float:

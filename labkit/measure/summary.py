@@ -73,7 +73,7 @@ def summarise(settings: Sequence[Setting], events: Iterable[Event]) -> Summary:
         match event.body:
             case WarningCaught(message=message):
                 warnings[message] = None
-            case CountersSampled(load=load):
+            case CountersSampled(load=load) if load >= 0:
                 loads.append(load)
         place = place_of(event.trial, len(settings))
         if place is not None:

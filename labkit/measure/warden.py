@@ -1,9 +1,9 @@
 """The warden: one small process per run that starts trials, watches them, ends them and cleans up.
 
 Run as ``python -m labkit.measure.warden RUN``; JSON lines on stdin tell it what to do
-(``trials``, ``finish``, ``stop``), and the end of stdin means that the kernel is gone. It is
-single-threaded where it starts processes, uses the standard library alone on Linux, and must not
-import torch.
+(``begin``, ``trials``, ``finish``, ``stop``), and the end of stdin means that the kernel is gone.
+It is single-threaded where it starts processes, uses the standard library alone on Linux, and must
+not import torch.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from typing import Any
 from labkit.events import ExperimentEnded, Prepared, Queued
 from labkit.measure import processes
 from labkit.measure.attempts import Attempt, ColdAttempt, HostedAttempt, TrialHost, end_attempt
-from labkit.measure.sampler import Sampler
+from labkit.measure.sampler import LoadMeter, Sampler
 from labkit.measure.store import EventWriter, RunFolder, write_json
 from labkit.measure.turns import machine_turn
 from labkit.records import Status, Trial, trial_from_json
@@ -38,10 +38,16 @@ class Warden:
         self.run = run
         self.plan = run.read_plan()
         self.events = EventWriter(run, what="warden")
+        self.begun = False
+        """Whether the plan is complete: until then there is only its draft."""
         self.trials: deque[Trial] = deque()
         self.finishing = False
         self.cancelled = False
         self.host: TrialHost | None = None
+        self.load = LoadMeter((os.getpid(), os.getppid()))
+        self._sampled: set[str] = set()
+        """Settings whose memory has been looked at: none of them goes without."""
+        self._sample_from = 0.0
         self._told: tuple[int, str] | None = None
         self._orders: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
 
@@ -60,7 +66,9 @@ class Warden:
         try:
             order = self._orders.get(block=wait_seconds > 0, timeout=wait_seconds or None)
             while True:
-                if order["op"] == "trials":
+                if order["op"] == "begin":
+                    self.plan, self.begun = self.run.read_plan(), True
+                elif order["op"] == "trials":
                     self.trials.extend(trial_from_json(raw) for raw in order["trials"])
                 elif order["op"] == "finish":
                     self.finishing = True
@@ -124,6 +132,7 @@ class Warden:
         if self.host is None or not self.host.alive():
             self.host = TrialHost(self.run)
             self.journal("host", {self.host.pid: processes.start_mark(self.host.pid)})
+            self.load.own.add(self.host.pid)
         return self.host
 
     def measure(self, trial: Trial) -> None:
@@ -137,10 +146,14 @@ class Warden:
         sampler = None
         forced: Status | None = None
         if attempt.pid is not None:
-            own = (os.getpid(), os.getppid(), *([self.host.pid] if self.host else []))
-            sampler = Sampler(attempt.pid, own)
+            key = trial.setting.key
+            not_before = self._sample_from if key in self._sampled else 0.0
+            sampler = Sampler(attempt.pid, self.load, not_before=not_before)
             self.journal(trial.id, dict(sampler.seen))
             forced = self._watch(trial, attempt, sampler)
+            if sampler.spent_seconds:
+                self._sampled.add(key)
+                self._sample_from = sampler.due_at
         elif self.cancelled:
             forced = Status.CANCELLED
         ended = end_attempt(self.run, trial, attempt, sampler, forced, self.host)
@@ -173,10 +186,11 @@ class Warden:
     def work(self) -> tuple[Status, str]:
         """Prepare, then measure whatever is asked for until told to finish."""
         self.events.write("", Queued(position=0, holder=""), flush=True)
-        self.take_orders(wait_seconds=1.0)
-        if self.trials and self.trials[0].fresh == "forked":
-            self.warm_host()  # it imports torch while the data is prepared: a second saved
-        problem = self.prepare()
+        if self.plan["fresh"] == "forked":
+            self.warm_host()  # it imports torch while the kernel plans and the data is prepared
+        while not self.begun and not self.cancelled:
+            self.take_orders(wait_seconds=1.0)
+        problem = None if self.cancelled else self.prepare()
         if problem is not None:
             return Status.FAILED, problem
         self.events.write("", Prepared(), flush=True)

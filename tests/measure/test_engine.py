@@ -16,7 +16,9 @@ import pytest
 
 import labkit
 from labkit.api import LiveRun, start
+from labkit.errors import ExperimentError
 from labkit.events import BatchBuilt, BatchLoaded, TrialStarted, WarningCaught
+from labkit.machine.folders import runs_folder
 from labkit.measure import processes
 from labkit.measure.store import RunFolder
 
@@ -152,6 +154,14 @@ def test_kill_9_of_the_kernel_leaves_nothing(tmp_path: Path) -> None:
     kernel.wait()
     wait_for(lambda: none_left(folder.name))
     assert labkit.load(folder).status == "cancelled"
+
+
+def test_a_plan_that_fails_leaves_no_run(tmp_path: Path) -> None:
+    lab = tmp_path / "empty_lab.py"
+    lab.write_text(Path(LAB).read_text().replace("in params", "in () and params"))
+    with pytest.raises(ExperimentError, match="none"):
+        start(str(lab))
+    assert not list(runs_folder().iterdir())
 
 
 def test_second_run_waits_for_its_turn_visibly() -> None:
