@@ -30,8 +30,9 @@ class Claim:
 
 LEDGER: tuple[Claim, ...] = (
     Claim("K1", "Without workers the main process loads the data, and training stops meanwhile.",
-          ("kitchen",), 0.9, 0.9,
-          "0 workers, a step of known length: wait share over the share that loading takes"),
+          ("kitchen",), None, None,
+          "0 workers: batches that the consuming process built itself, and steps during which a"
+          " batch was being built, counted"),
     Claim("K2", "Each worker is a process of its own that fetches, transforms and collates.",
           ("kitchen",), None, None,
           "process ids and worker ids of every batch, counted: batch k comes from worker k mod W"),

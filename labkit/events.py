@@ -90,6 +90,8 @@ class BatchLoaded:
     warmup: bool
     cpu_seconds: float
     """CPU time of the consuming process since it began, after the step."""
+    facts: dict[str, float] = field(default_factory=dict)
+    """Numbers that the experiment's step returned about this batch."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

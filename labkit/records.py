@@ -21,6 +21,9 @@ Value = int | float | str | bool
 Params = Mapping[str, Any]
 """Parameter name to its value; a sweep parameter holds a tuple of values."""
 
+Step = Callable[[Any], Mapping[str, float] | None]
+"""What the consumer does with a batch; may return facts, which are kept with the batch."""
+
 RESERVED = ("size", "repeats", "seed", "timeout")
 """Names that `labkit.run` keeps for itself; no Param may use them."""
 
@@ -283,7 +286,7 @@ class Experiment:
     """Runs in the trial's process: returns an iterable of batches, usually a DataLoader."""
     judge: Callable[[Summary, Environment], tuple[Verdict, ...]]
     needs: Needs = field(default=Needs(seconds=60, disk_bytes=0, memory_bytes=1 << 30))
-    make_step: Callable[[Trial, Context], Callable[[Any], None]] | None = None
+    make_step: Callable[[Trial, Context], Step] | None = None
     """Runs in the trial's process: what the consumer does with a batch; None does nothing."""
     small: dict[str, Any] = field(default_factory=dict)
     """Parameter values that replace the defaults at small size."""

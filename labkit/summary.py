@@ -6,7 +6,7 @@ Frozen records only: `labkit.measure.summary` computes them. It must not do I/O.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from labkit.records import Setting, Status
 
@@ -39,6 +39,26 @@ class StageSeconds:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Flow:
+    """Who built which batch, and when the consumer could use its time: counts and orders.
+
+    Of the batches of the first epoch, in the order in which they came.
+    """
+
+    workers: tuple[int, ...]
+    """Id of the worker that built each batch; -1 for the consuming process."""
+    pids: tuple[int, ...]
+    """Process that built each batch."""
+    main_pid: int
+    """The consuming process."""
+    in_flight: tuple[int, ...]
+    """Batches asked for and not yet done with, the one in hand included, at each arrival; empty
+    when the loader does not count what it asks for (the fact ``requested`` of a step)."""
+    overlap_share: float | None
+    """Share of the time of the steps in which a batch was being built; None without steps."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TrialSummary:
     """One trial's numbers; those that a died trial did not reach are None."""
 
@@ -62,6 +82,10 @@ class TrialSummary:
     """Highest sampled total: anonymous PSS plus shared memory once per inode."""
     stages: StageSeconds
     launch: str
+    flow: Flow | None = None
+    """None when the loader was not instrumented."""
+    facts: dict[str, tuple[float, ...]] = field(default_factory=dict)
+    """What the steps returned, by name, a value for each batch that had it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -24,6 +24,7 @@ from labkit.events import (
     WarningCaught,
     place_of,
 )
+from labkit.measure.flow import flow_of
 from labkit.measure.noise import bands
 from labkit.records import Setting, Status
 from labkit.summary import SettingSummary, StageSeconds, Summary, TrialSummary
@@ -126,7 +127,18 @@ def _trial(name: str, setting: Setting, repeat: int, record: _Record) -> TrialSu
         peak_bytes=record.peak,
         stages=_stages(record),
         launch=started.launch if started else "",
+        flow=flow_of(started.pid if started else None, record.loaded, record.built),
+        facts=_facts(record),
     )
+
+
+def _facts(record: _Record) -> dict[str, tuple[float, ...]]:
+    """What the steps returned, by name."""
+    found: dict[str, list[float]] = {}
+    for _, batch in record.loaded:
+        for name, value in batch.facts.items():
+            found.setdefault(name, []).append(value)
+    return {name: tuple(values) for name, values in found.items()}
 
 
 def _rate(record: _Record, setting: Setting) -> float | None:

@@ -13,7 +13,7 @@ import sys
 import time
 import traceback
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,7 @@ from labkit.events import BatchBuilt, BatchLoaded, TrialStarted, WarningCaught
 from labkit.measure.processes import die_with_parent
 from labkit.measure.reference import load_experiment
 from labkit.measure.store import EventWriter, RunFolder, host_name, write_json
-from labkit.records import Context, Experiment, Trial, trial_from_json
+from labkit.records import Context, Experiment, Step, Trial, trial_from_json
 
 EXIT_FAILED = 1
 EXIT_OUT_OF_MEMORY = 77
@@ -60,7 +60,7 @@ def run_trial(trial: Trial, experiment: Experiment, context: Context, writer: Ev
 
 
 def _run_epoch(
-    loader: Any, step: Callable[[Any], None], trial: Trial, writer: EventWriter, epoch: int,
+    loader: Any, step: Step, trial: Trial, writer: EventWriter, epoch: int,
     most: int,
 ) -> int:  # fmt: skip
     """Consume one epoch, at most `most` batches; returns how many came."""
@@ -81,7 +81,7 @@ def _run_epoch(
         stamp = item if hasattr(item, "collate_seconds") else None
         content = item if stamp is None else stamp.batch
         step_start = time.perf_counter()
-        step(content)
+        facts = step(content)
         step_seconds = time.perf_counter() - step_start
         if stamp is not None:
             writer.write(trial.id, _built(stamp, epoch, batch, asked, received))
@@ -94,6 +94,7 @@ def _run_epoch(
             num_bytes=count_bytes(content),
             warmup=before + batch < warmup,
             cpu_seconds=time.process_time(),
+            facts=dict(facts or {}),
         )
         writer.write(trial.id, loaded)
     return most

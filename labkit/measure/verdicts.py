@@ -139,6 +139,34 @@ def verdict(
     )
 
 
+def counted(
+    name: str, story: str, held: int, total: int, what: str, notes: tuple[str, ...]
+) -> Verdict:
+    """The verdict on something that is counted and has no noise: it holds always, or it does not.
+
+    Args:
+        name: of the claim.
+        story: of the claim.
+        held: cases in which it held.
+        total: cases that were looked at; 0 cannot tell.
+        what: the rest of the sentence, which begins with ``<held> of <total>``.
+        notes: circumstances.
+    """
+    if not total:
+        missing = "no completed trial showed it"
+        return cannot_tell(name, story, what, (missing, *notes))
+    return Verdict(
+        claim=name,
+        story=story,
+        outcome=Outcome.REPRODUCED if held == total else Outcome.NOT_REPRODUCED,
+        effect=held / total,
+        interval=None,
+        threshold=1.0,
+        sentence=f"{_lead(story)}{held} of {total} {what}.",
+        reasons=() if held == total else notes,
+    )
+
+
 def cannot_tell(name: str, story: str, what: str, reasons: tuple[str, ...]) -> Verdict:
     """The verdict when a needed part is missing."""
     return Verdict(

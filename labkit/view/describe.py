@@ -5,9 +5,13 @@ It must not draw and must not import a drawing library.
 
 from __future__ import annotations
 
-from labkit.figures import Curves
+from labkit.figures import Curves, Lanes
+from labkit.summary import Flow, SettingSummary
 from labkit.units import format_rate
 from labkit.view.run_protocol import ResultLike
+
+_NAMED = 8
+"""Batches whose worker is told."""
 
 
 def describe(result: ResultLike) -> str:
@@ -15,6 +19,8 @@ def describe(result: ResultLike) -> str:
     match result.experiment.figure:
         case Curves() as spec:
             return _describe_curves(result, spec)
+        case Lanes():
+            return " ".join(_describe_lanes(item) for item in result.summary)
     raise NotImplementedError(f"a text for {type(result.experiment.figure).__name__}")
 
 
@@ -23,6 +29,29 @@ def _describe_curves(result: ResultLike, spec: Curves) -> str:
     intro = f"{spec.y_label.capitalize()} over {spec.x_label}, {cores} usable cores."
     stories = dict.fromkeys(item.setting.story for item in result.summary)
     return " ".join([intro, *(_describe_story(result, story) for story in stories)])
+
+
+def _describe_lanes(item: SettingSummary) -> str:
+    """Who built the batches of a setting, in the order in which they came."""
+    flow = next((trial.flow for trial in item.trials if trial.flow is not None), None)
+    if flow is None:
+        return f"{item.setting.label}: nothing was measured."
+    names = ["the consumer" if worker < 0 else str(worker) for worker in flow.workers]
+    if len(set(names)) == 1:
+        who = f"every batch was built by {'' if flow.workers[0] < 0 else 'worker '}{names[0]}"
+    else:
+        who = f"batches were built by workers {', '.join(names[:_NAMED])}"
+        who += " and so on" if len(names) > _NAMED else ""
+    wait = "" if item.wait_share is None else f", the consumer waited {item.wait_share:.0%}"
+    return f"{item.setting.label}: {who}{_on_order(flow)}{wait}."
+
+
+def _on_order(flow: Flow) -> str:
+    counts = sorted(set(flow.in_flight))
+    if not counts:
+        return ""
+    span = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
+    return f", {span} in flight with the one in hand"
 
 
 def _describe_story(result: ResultLike, story: str) -> str:

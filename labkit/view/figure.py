@@ -69,4 +69,8 @@ def _kind(spec: figures.Figure) -> Any:
             from labkit.view.draw_curves import CurvesDrawing
 
             return CurvesDrawing
+        case figures.Lanes():
+            from labkit.view.draw_lanes import LanesDrawing
+
+            return LanesDrawing
     raise NotImplementedError(f"a drawing of {type(spec).__name__}")

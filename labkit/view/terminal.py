@@ -13,6 +13,7 @@ from rich.text import Text
 
 from labkit.records import Outcome, Setting, Status
 from labkit.units import format_rate
+from labkit.view.describe import describe
 from labkit.view.fold import Folder, Phase, Snapshot
 from labkit.view.run_protocol import LiveRun, ResultLike
 from labkit.view.status import progress, stage_word, status_line
@@ -159,6 +160,8 @@ def print_result(result: ResultLike, console: Console) -> None:
     else:  # a file or a pipe has no width: every column, unwrapped
         console.print(Text(to_text(result)), soft_wrap=True)
         console.print()
+    console.print(Text(describe(result)), soft_wrap=not console.is_terminal)
+    console.print()
     for verdict in result.verdicts:
         console.print(Text(verdict_line(verdict), style=_STYLES[verdict.outcome]))
     for warning in result.summary.warnings:

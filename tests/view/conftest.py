@@ -100,6 +100,8 @@ class FakeResult:
     headline: str = "K7 holds: 2 workers, 200 samples/s <b>"
     status: Status = Status.COMPLETED
     painter_seconds: float = 0.0
+    events: list[Event] = field(default_factory=list)
+    settings: tuple[Setting, ...] = field(default_factory=settings)
 
 
 @dataclass
@@ -135,7 +137,9 @@ class FakeRun:
             threshold=1.05, sentence="2 against 0 workers: ratio 2.0", reasons=("few rounds",),
         )  # fmt: skip
         summary = summarise(self.settings, self.events)
-        return FakeResult(self.experiment, self.environment, summary, (verdict,))
+        return FakeResult(
+            self.experiment, self.environment, summary, (verdict,), events=self.events
+        )
 
 
 @pytest.fixture
