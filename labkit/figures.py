@@ -5,17 +5,22 @@ Each is drawn by the class of the same name in `labkit.view`. It must not import
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Curves:
-    """Rates over the number of workers, one curve per story."""
+    """Rates over one parameter, a panel per story, and in it a curve per series."""
 
     x_label: str
     y_label: str
     stages: bool = True
     """Whether the time of each stage is drawn beside the curves."""
+    log: bool = False
+    """Whether both axes are logarithmic; the horizontal values must then be positive."""
+    x_labels: Mapping[str, str] = field(default_factory=dict)
+    """Label of the horizontal axis of stories that vary something else."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

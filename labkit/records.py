@@ -147,6 +147,11 @@ class Setting:
     """Batches that are measured after the warm-up."""
     warmup: int = 0
     """Batches before the rate counts (section 3 of measuring: workers x prefetch_factor)."""
+    whole_epochs: bool = False
+    """The rate counts from before the first batch was asked for, worker start included; with a
+    warm-up of whole epochs, from their end."""
+    series: str = ""
+    """Which of the curves of its story it belongs to; empty when the story has one."""
     dataset: dict[str, Any] | None = None
     """JSON form of a `data_gen.DatasetSpec`, or None when the experiment brings its own data."""
     budget: MemoryBudget | None = None

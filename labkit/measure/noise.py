@@ -82,6 +82,14 @@ def _from_logs(logs: Sequence[float]) -> RatioInterval | None:
     )
 
 
+def inverse(interval: RatioInterval) -> RatioInterval:
+    """The same effect, told the other way round."""
+    return RatioInterval(
+        ratio=1 / interval.ratio, low=1 / interval.high, high=1 / interval.low,
+        pairs=interval.pairs,
+    )  # fmt: skip
+
+
 def _log_ratios(a: Rates, b: Rates) -> dict[int, float]:
     return {turn: math.log(a[turn] / b[turn]) for turn in sorted(a.keys() & b.keys())}
 

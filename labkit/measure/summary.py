@@ -4,7 +4,9 @@ It must not do I/O, must not read clocks and must not judge.
 
 The rate of a trial is the samples of the measured batches over the time from the end of the last
 warm-up batch to the end of the last batch. A trial without warm-up starts the clock at its first
-batch, whose samples then do not count: they were made while workers were still starting.
+batch, whose samples then do not count: they were made while workers were still starting. Where
+whole epochs are asked for, starting workers is part of what is measured: without warm-up the clock
+then starts before the first batch was asked for, and all batches count.
 """
 
 from __future__ import annotations
@@ -46,13 +48,20 @@ class _Record:
     built: dict[tuple[int, int], BatchBuilt] = field(default_factory=dict)
     peak: int | None = None
 
-    def split(self) -> tuple[tuple[float, BatchLoaded] | None, list[tuple[float, BatchLoaded]]]:
-        """The batch at whose end the clock starts, and the batches that count."""
+    def split(
+        self, setting: Setting
+    ) -> tuple[float | None, BatchLoaded | None, list[tuple[float, BatchLoaded]]]:
+        """When the clock starts, the batch at whose end it does so, and the batches that count."""
         warm = [item for item in self.loaded if item[1].warmup]
         rest = [item for item in self.loaded if not item[1].warmup]
         if warm:
-            return warm[-1], rest
-        return (rest[0], rest[1:]) if rest else (None, [])
+            return *warm[-1], rest
+        if not rest:
+            return None, None, []
+        if setting.whole_epochs:
+            t, first = rest[0]
+            return t - first.step_seconds - first.wait_seconds, None, rest
+        return *rest[0], rest[1:]
 
 
 def summarise(settings: Sequence[Setting], events: Iterable[Event]) -> Summary:
@@ -108,7 +117,7 @@ def _take(record: _Record, event: Event) -> None:
 
 
 def _trial(name: str, setting: Setting, repeat: int, record: _Record) -> TrialSummary:
-    _, measured = record.split()
+    _, _, measured = record.split(setting)
     wait = sum(batch.wait_seconds for _, batch in measured)
     whole = wait + sum(batch.step_seconds for _, batch in measured)
     ended, started = record.ended, record.started
@@ -123,9 +132,9 @@ def _trial(name: str, setting: Setting, repeat: int, record: _Record) -> TrialSu
         samples_per_second=_rate(record, setting),
         first_batch_seconds=_first_batch(record),
         wait_share=wait / whole if whole > 0 else None,
-        cpu_seconds_per_sample=_cpu(record),
+        cpu_seconds_per_sample=_cpu(record, setting),
         peak_bytes=record.peak,
-        stages=_stages(record),
+        stages=_stages(record, setting),
         launch=started.launch if started else "",
         flow=flow_of(started.pid if started else None, record.loaded, record.built),
         facts=_facts(record),
@@ -143,11 +152,11 @@ def _facts(record: _Record) -> dict[str, tuple[float, ...]]:
 
 def _rate(record: _Record, setting: Setting) -> float | None:
     """Samples per second; None when the trial died before its measured batches were done."""
-    start, measured = record.split()
+    start, _, measured = record.split(setting)
     completed = record.ended is not None and record.ended.status == Status.COMPLETED
     if start is None or not measured or not (completed or len(measured) >= setting.batches):
         return None
-    seconds = measured[-1][0] - start[0]
+    seconds = measured[-1][0] - start
     samples = sum(batch.samples for _, batch in measured)
     return samples / seconds if seconds > 0 and samples > 0 else None
 
@@ -159,9 +168,9 @@ def _first_batch(record: _Record) -> float | None:
     return t - batch.step_seconds - record.started.started
 
 
-def _stages(record: _Record) -> StageSeconds:
+def _stages(record: _Record, setting: Setting) -> StageSeconds:
     """Seconds per sample of the measured batches that carried stamps."""
-    _, measured = record.split()
+    _, _, measured = record.split(setting)
     pairs = [(record.built.get((b.epoch, b.batch)), b.samples) for _, b in measured]
     built = [item for item, _ in pairs if item is not None]
     samples = sum(count for item, count in pairs if item is not None)
@@ -175,17 +184,17 @@ def _stages(record: _Record) -> StageSeconds:
     )
 
 
-def _cpu(record: _Record) -> float | None:
+def _cpu(record: _Record, setting: Setting) -> float | None:
     """CPU seconds per sample of the consumer and of the workers, while it was measured.
 
     The counters are cumulative per process. A worker's starts at its last warm-up batch, or at its
     first batch where it had none (workers of a later epoch): what it used until then is start-up.
     """
-    start, measured = record.split()
+    _, start, measured = record.split(setting)
     samples = sum(batch.samples for _, batch in measured)
     if start is None or samples == 0:
         return None
-    consumer = measured[-1][1].cpu_seconds - start[1].cpu_seconds
+    consumer = measured[-1][1].cpu_seconds - start.cpu_seconds
     main = record.started.pid if record.started else None
     counted = {(b.epoch, b.batch): b.samples for _, b in measured}
     base: dict[int, float] = {}

@@ -6,6 +6,7 @@ It must not know a particular experiment: what is compared and named comes from 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Literal
 
 from labkit.claims import claim
@@ -14,6 +15,7 @@ from labkit.measure.noise import (
     RatioInterval,
     cross_fitted,
     decide,
+    inverse,
     mean_interval,
     ratio_interval,
 )
@@ -78,20 +80,54 @@ def compare_best(
 ) -> Verdict:  # fmt: skip
     """The verdict on whether some other setting is faster, its choice and its test kept apart."""
     label, ref = reference
+    found = _best_other(reference, others)
+    if isinstance(found, tuple) or ref is None:
+        missing = found if isinstance(found, tuple) else ()
+        return cannot_tell(name, story, f"the best other setting against {label}", missing + notes)
+    rates = f"{_rate(found.item)} against {_rate(ref)} samples/s"
+    what = f"{found.label}, best of the others on the other rounds, against {label}: {rates},"
+    return verdict(name, story, f"{what} ratio within rounds", found.interval, "above", notes)
+
+
+def compare_with_best(
+    name: str, story: str, reference: tuple[str, SettingSummary | None],
+    others: Sequence[SettingSummary], notes: tuple[str, ...],
+) -> Verdict:  # fmt: skip
+    """The verdict on whether this setting is faster than every other: `compare_best` inverted."""
+    label, ref = reference
+    found = _best_other(reference, others)
+    if isinstance(found, tuple) or ref is None:
+        missing = found if isinstance(found, tuple) else ()
+        return cannot_tell(name, story, f"{label} against the best other setting", missing + notes)
+    rates = f"{_rate(ref)} against {_rate(found.item)} samples/s"
+    what = f"{label} against {found.label}, best of the others on the other rounds: {rates},"
+    return verdict(
+        name, story, f"{what} ratio within rounds", inverse(found.interval), "above", notes
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Best:
+    label: str
+    item: SettingSummary
+    interval: RatioInterval
+
+
+def _best_other(
+    reference: tuple[str, SettingSummary | None], others: Sequence[SettingSummary]
+) -> _Best | tuple[str, ...]:
+    """The best of the others, chosen on other rounds than it is tested on; else what is missing."""
     usable = {item.setting.label: item for item in others if item.rates}
     missing = rounds_missing((reference,))
-    if not missing and not usable:
-        missing = ("no other setting was measured",)
-    if missing or ref is None:
-        return cannot_tell(name, story, f"the best other setting against {label}", missing + notes)
-    found = cross_fitted(ref.rates, {key: item.rates for key, item in usable.items()})
+    if missing or reference[1] is None:
+        return missing
+    if not usable:
+        return ("no other setting was measured",)
+    found = cross_fitted(reference[1].rates, {key: item.rates for key, item in usable.items()})
     if found is None:
-        few = f"too few common rounds; an interval needs at least {MIN_PAIRS}"
-        return cannot_tell(name, story, f"the best other setting against {label}", (few, *notes))
+        return (f"too few common rounds; an interval needs at least {MIN_PAIRS}",)
     interval, best = found
-    rates = f"{_rate(usable[best])} against {_rate(ref)} samples/s"
-    what = f"{best}, best of the others on the other rounds, against {label}: {rates},"
-    return verdict(name, story, f"{what} ratio within rounds", interval, "above", notes)
+    return _Best(best, usable[best], interval)
 
 
 def compare_transform(

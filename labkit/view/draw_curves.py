@@ -5,6 +5,7 @@ It must not display or encode anything.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
 
-_STORIES = ((BLUE, "o", "-"), (ORANGE, "s", "--"), (GREEN, "^", "-."), (PINK, "D", ":"))
+_STYLES = ((BLUE, "o", "-"), (ORANGE, "s", "--"), (GREEN, "^", "-."), (PINK, "D", ":"))
 _LEAST_TICK_GAP = 0.06
 """Share of the axis that two tick labels keep between them."""
 
@@ -53,6 +54,13 @@ class CurvesDrawing:
             )
             for place, story in enumerate(stories)
         ]  # fmt: skip
+        named = max((panel.curves for panel in self.panels), key=len, default=[])
+        if named[1:]:  # one legend for all: a series looks the same in every panel
+            figure.legend(
+                handles=[curve.line for curve in named], loc="upper right", frameon=False,
+                bbox_to_anchor=(0.99, 0.985), ncols=len(named), fontsize=8, handlelength=2.6,
+                columnspacing=1.2,
+            )  # fmt: skip
         self.stages = (
             _StagePanel(figure.add_subplot(grid[0, -1]), settings, bool(stories[1:]), not live)
             if stages
@@ -76,53 +84,108 @@ class CurvesDrawing:
 
 
 class _StoryPanel:
-    """Rates over the horizontal axis for one story."""
+    """Rates over the horizontal axis for one story, a curve for each of its series."""
 
     def __init__(
         self, axes: Axes, story: str, place: int, spec: Curves,
         settings: Sequence[Setting], environment: Environment,
     ) -> None:  # fmt: skip
-        self.axes, self.story = axes, story
-        color, marker, style = _STORIES[place % len(_STORIES)]
+        self.axes, self.story, self._log = axes, story, spec.log
         xs = sorted({setting.x for setting in settings})
-        span = (xs[-1] - xs[0]) or 1.0
         dress(axes, story)
-        axes.set_xlim(xs[0] - 0.05 * span, xs[-1] + 0.05 * span)
-        axes.set_xticks(_apart(xs, span), labels=[f"{x:g}" for x in _apart(xs, span)])
-        axes.set_xlabel(spec.x_label, color=INK)
+        label = spec.x_labels.get(story, spec.x_label)
+        axes.set_xlabel(label, color=INK)
         if place == 0:
             axes.set_ylabel(spec.y_label, color=INK)
-        axes.set_ylim(0, 1)
-        cores = environment.usable_cores
-        if spec.x_label == "workers" and xs[0] <= cores <= xs[-1]:
-            axes.axvline(cores, color=INK, linewidth=1, linestyle=(0, (1, 2)))
-            right = cores > (xs[0] + xs[-1]) / 2  # written on the side that has room
-            axes.text(
-                cores, 0.02, f" usable cores: {cores} ", fontsize=8, color=INK,
-                ha="right" if right else "left", transform=axes.get_xaxis_transform(),
-            )  # fmt: skip
-        self.band = PolyCollection([], facecolor=color, alpha=0.2, linewidth=0)
-        axes.add_collection(self.band, autolim=False)
-        self.points: Line2D = axes.plot([], [], marker, color=color, alpha=0.45, markersize=4)[0]
-        self.curve: Line2D = axes.plot(
-            [], [], marker=marker, linestyle=style, color=color, linewidth=2, markersize=6
-        )[0]
-        self.moving: tuple[Artist, ...] = (self.band, self.points, self.curve)
+        if spec.log:
+            _set_log(axes, xs)
+        else:
+            _set_linear(axes, xs)
+            axes.set_ylim(0, 1)
+        if label == "workers" and xs[0] <= environment.usable_cores <= xs[-1]:
+            _mark_cores(axes, xs, environment.usable_cores)
+        series = list(dict.fromkeys(setting.series for setting in settings))
+        looks = _STYLES if series[1:] else _STYLES[place % len(_STYLES) :]
+        self.curves = [
+            _Curve(axes, name, looks[number % len(looks)]) for number, name in enumerate(series)
+        ]
+        self.moving = [artist for curve in self.curves for artist in curve.moving]
 
     def update(self, drawn: Sequence[Drawn]) -> bool:
         own = sorted(
             (item for item in drawn if item.setting.story == self.story),
             key=lambda item: item.setting.x,
         )
-        dots = [(item.setting.x, rate) for item in own for rate in item.rates]
-        bands = [(item.setting.x, item.band) for item in own if item.band is not None]
+        for curve in self.curves:
+            curve.show([item for item in own if item.setting.series == curve.series])
+        rates = [rate for item in own for rate in item.rates]
+        # A band of few, noisy rounds may be very high: it is cut rather than hiding the points.
+        if self._log:
+            return _fit_log(self.axes, rates)
+        top = max(rates, default=0.0)
+        return grow(top, self.axes.get_ylim()[1], lambda high: self.axes.set_ylim(0, high))
+
+
+class _Curve:
+    """Points, median line and band of one series."""
+
+    def __init__(self, axes: Axes, series: str, look: tuple[str, str, str]) -> None:
+        color, marker, style = look
+        self.series = series
+        self.band = PolyCollection([], facecolor=color, alpha=0.2, linewidth=0)
+        axes.add_collection(self.band, autolim=False)
+        self.points: Line2D = axes.plot([], [], marker, color=color, alpha=0.45, markersize=4)[0]
+        self.line: Line2D = axes.plot(
+            [], [], marker=marker, linestyle=style, color=color, linewidth=2, markersize=6,
+            label=series,
+        )[0]  # fmt: skip
+        self.moving: tuple[Artist, ...] = (self.band, self.points, self.line)
+
+    def show(self, items: Sequence[Drawn]) -> None:
+        dots = [(item.setting.x, rate) for item in items for rate in item.rates]
+        bands = [(item.setting.x, item.band) for item in items if item.band is not None]
         self.points.set_data([x for x, _ in dots], [y for _, y in dots])
-        self.curve.set_data([x for x, _ in bands], [band.median for _, band in bands])
+        self.line.set_data([x for x, _ in bands], [band.median for _, band in bands])
         edge = [(x, band.low) for x, band in bands] + [(x, b.high) for x, b in reversed(bands)]
         self.band.set_verts([edge] if edge else [])
-        # A band of few, noisy rounds may be very high: it is cut rather than hiding the points.
-        top = max([y for _, y in dots], default=0.0)
-        return grow(top, self.axes.get_ylim()[1], lambda high: self.axes.set_ylim(0, high))
+
+
+def _set_linear(axes: Axes, xs: Sequence[float]) -> None:
+    span = (xs[-1] - xs[0]) or 1.0
+    axes.set_xlim(xs[0] - 0.05 * span, xs[-1] + 0.05 * span)
+    axes.set_xticks(_apart(xs, span), labels=[f"{x:g}" for x in _apart(xs, span)])
+
+
+def _set_log(axes: Axes, xs: Sequence[float]) -> None:
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    axes.set_xlim(xs[0] / 1.5, xs[-1] * 1.5)
+    span = math.log(xs[-1] / xs[0]) or 1.0
+    shown = [math.exp(x) for x in _apart([math.log(x) for x in xs], 2 * span)]
+    axes.set_xticks(shown, labels=[f"{x:.3g}" if x < 1000 else f"{x:,.0f}" for x in shown])
+    axes.minorticks_off()
+
+
+def _fit_log(axes: Axes, rates: Sequence[float]) -> bool:
+    """Widen a logarithmic axis to whole powers of ten around the rates."""
+    if not rates:
+        return False
+    low = 10.0 ** math.floor(math.log10(min(rates)))
+    high = 10.0 ** math.ceil(math.log10(max(rates)))
+    high = high if high > low else low * 10
+    if axes.get_ylim() == (low, high):
+        return False
+    axes.set_ylim(low, high)
+    return True
+
+
+def _mark_cores(axes: Axes, xs: Sequence[float], cores: int) -> None:
+    axes.axvline(cores, color=INK, linewidth=1, linestyle=(0, (1, 2)))
+    right = cores > (xs[0] + xs[-1]) / 2  # written on the side that has room
+    axes.text(
+        cores, 0.02, f" usable cores: {cores} ", fontsize=8, color=INK,
+        ha="right" if right else "left", transform=axes.get_xaxis_transform(),
+    )  # fmt: skip
 
 
 class _StagePanel:

@@ -94,6 +94,7 @@ class _Tally:
 
     number: int
     repeat: int
+    whole_epochs: bool
     clock: float | None = None
     """When the rate's clock started: the end of the last warm-up batch, or of the first batch."""
     samples: int = 0
@@ -107,9 +108,11 @@ class _Tally:
 
     def load(self, t: float, batch: BatchLoaded) -> None:
         stamps = self.built.pop((batch.epoch, batch.batch), None)
-        if batch.warmup or self.clock is None:
+        if batch.warmup or (self.clock is None and not self.whole_epochs):
             self.clock = t
             return
+        if self.clock is None:
+            self.clock = t - batch.step_seconds - batch.wait_seconds
         self.samples += batch.samples
         self.batches += 1
         self.last = t
@@ -207,7 +210,10 @@ class Folder:
             place = place_of(trial, len(self._settings))
             if place is None:
                 return None
-            found = self._tallies[trial] = _Tally(number=place[0], repeat=place[1])
+            number, repeat = place
+            whole = self._settings[number].whole_epochs
+            found = _Tally(number=number, repeat=repeat, whole_epochs=whole)
+            self._tallies[trial] = found
         return found
 
     def _end_trial(self, event: Event, body: TrialEnded) -> None:

@@ -15,7 +15,7 @@ import pytest
 
 import labkit.experiments
 from labkit.claims import LEDGER
-from labkit.figures import Curves
+from labkit.measure.noise import MIN_PAIRS
 from labkit.records import RESERVED, Environment, Experiment, Outcome, Setting, setting_from_json
 from labkit.summary import Summary
 
@@ -62,8 +62,7 @@ def test_it_is_well_formed(experiment: Experiment) -> None:
     assert not set(names) & set(RESERVED)
     assert all(param.label and param.help for param in experiment.params)
     assert set(experiment.small) <= set(names)
-    # Rates need rounds to pair; counts, and costs that stand far apart, need fewer.
-    assert experiment.repeats >= (5 if isinstance(experiment.figure, Curves) else 2)
+    assert experiment.repeats >= MIN_PAIRS
     assert experiment.needs.seconds > 0
 
 

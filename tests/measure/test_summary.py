@@ -87,6 +87,20 @@ def test_rate_without_warm_up_starts_at_the_first_batch() -> None:
     assert found.rates == {0: pytest.approx(4 * SAMPLES / (4 * 0.5))}
 
 
+def test_whole_epochs_start_before_the_first_batch_is_asked_for() -> None:
+    setting = Setting(params={}, label="", batches=5, whole_epochs=True)
+    found = one([*trial(warmup=0, batches=5, seconds=0.5), ended(2000)], setting)
+    # The first batch came at 1010 after 0.75 s of waiting and 0.25 s of its step: from 1009 on.
+    assert found.rates == {0: pytest.approx(5 * SAMPLES / (1.0 + 4 * 0.5))}
+    assert found.wait_share == pytest.approx(0.75)
+
+
+def test_whole_epochs_after_a_warm_up_start_at_its_end() -> None:
+    setting = Setting(params={}, label="", batches=4, warmup=2, whole_epochs=True)
+    found = one([*trial(seconds=0.5), ended(2000)], setting)
+    assert found.rates == {0: pytest.approx(4 * SAMPLES / (4 * 0.5))}
+
+
 def test_first_batch_is_without_the_step_and_wait_share_after_warm_up() -> None:
     found = one([*trial(), ended(2000)])
     assert found.first_batch_seconds == pytest.approx(10.0 - 0.25)

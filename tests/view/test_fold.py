@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from labkit.events import Event, TrialEnded
+from labkit.events import BatchLoaded, Event, TrialEnded
 from labkit.measure.summary import summarise
 from labkit.records import Status
 from labkit.view.drawn import from_snapshot, from_summary
@@ -56,6 +57,21 @@ def test_points_and_stages_agree_with_the_summary(run: Any, events: list[Event])
         assert a.band is not None
         assert b.band is not None
         assert a.band.low == pytest.approx(b.band.low)
+
+
+def test_whole_epochs_agree_with_the_summary_too(run: Any, events: list[Event]) -> None:
+    run.settings = tuple(replace(setting, whole_epochs=True) for setting in run.settings)
+    unwarmed = [
+        replace(event, body=replace(event.body, warmup=False))
+        if isinstance(event.body, BatchLoaded)
+        else event
+        for event in events
+    ]
+    live = from_snapshot(run.settings, snapshot(run, unwarmed))
+    final = from_summary(summarise(run.settings, unwarmed))
+    for a, b in zip(live, final, strict=True):
+        assert a.rates
+        assert a.rates == pytest.approx(b.rates)
 
 
 def test_a_running_trial_has_a_point_before_it_ends(run: Any, events: list[Event]) -> None:

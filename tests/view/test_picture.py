@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import base64
 import io
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 from PIL import Image
 
+from labkit.figures import Curves
 from labkit.view.describe import describe
 from labkit.view.drawn import from_result
 from labkit.view.figure import new_drawing, new_figure
@@ -31,11 +33,12 @@ def test_a_panel_per_story_and_one_for_the_stages(drawing: Any) -> None:
 
 def test_every_point_the_medians_and_the_band_are_drawn(drawing: Any) -> None:
     panel = drawing.panels[0]
-    xs, ys = panel.points.get_data()
+    (curve,) = panel.curves
+    xs, ys = curve.points.get_data()
     assert list(xs) == [0, 0, 2, 2]
     assert list(ys) == pytest.approx([100, 100, 200, 200])
-    assert list(panel.curve.get_ydata()) == pytest.approx([100, 200])
-    assert len(panel.band.get_paths()) == 1
+    assert list(curve.line.get_ydata()) == pytest.approx([100, 200])
+    assert len(curve.band.get_paths()) == 1
     assert panel.axes.get_ylim()[1] > 200
 
 
@@ -45,9 +48,26 @@ def test_usable_cores_are_marked(drawing: Any) -> None:
 
 
 def test_stories_differ_by_more_than_colour(drawing: Any) -> None:
-    curves = [panel.curve for panel in drawing.panels]
+    curves = [panel.curves[0].line for panel in drawing.panels]
     looks = {(c.get_color(), c.get_marker(), c.get_linestyle()) for c in curves}
     assert all(len(set(column)) == 2 for column in zip(*looks, strict=True))
+
+
+def test_series_share_a_panel_and_logarithmic_axes(result: Any) -> None:
+    figure = Curves(x_label="size", y_label="rate", stages=False, log=True, x_labels={"cpu": "ms"})
+    drawn = [
+        replace(item, setting=replace(item.setting, x=10.0 ** item.setting.x, series=name))
+        for item in from_result(result)
+        for name in ("a", "b")
+    ]
+    experiment = replace(result.experiment, figure=figure)
+    drawing: Any = new_drawing(new_figure(), experiment, drawn, result.environment)
+    panel = drawing.panels[0]
+    assert [curve.series for curve in panel.curves] == ["a", "b"]
+    assert panel.axes.get_yscale() == panel.axes.get_xscale() == "log"
+    assert [each.axes.get_xlabel() for each in drawing.panels] == ["ms", "size"]
+    low, high = panel.axes.get_ylim()
+    assert low <= 100 < 200 <= high
 
 
 def test_stages_are_stacked(drawing: Any) -> None:
