@@ -15,6 +15,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+import psutil
+
 from labkit.measure import processes
 from labkit.measure.groups import TrialGroup
 from labkit.measure.limits import GroupBound, open_bound
@@ -94,14 +96,20 @@ def held_loader(bound: GroupBound, *arguments: int) -> Iterator[int]:
 
 
 def _wait_until_full(group: TrialGroup | None, pid: int, expected: int) -> None:
-    """Until the queue holds what it can, and the group's count has not moved for a while."""
+    """Until the queue holds what it can, all processes sleep, and the count stays for a while.
+
+    A worker that still copies into a file that has its full length already must not be missed: it
+    then frees the sample that it copied.
+    """
     assert group is not None
     last, since = -1, time.monotonic()
     deadline = since + _FILL_SECONDS
     while time.monotonic() - since < _STILL_SECONDS and time.monotonic() < deadline:
         held = group.held_bytes() or 0
-        full = shared_memory_bytes([pid, *processes.descendants(pid)]) >= expected
-        if not full or abs(held - last) > MIB:
+        tree = [pid, *processes.descendants(pid)]
+        full = shared_memory_bytes(tree) >= expected
+        asleep = all(psutil.Process(one).status() == psutil.STATUS_SLEEPING for one in tree)
+        if not full or not asleep or abs(held - last) > MIB:
             last, since = held, time.monotonic()
         time.sleep(0.02)
 
