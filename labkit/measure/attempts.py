@@ -140,12 +140,14 @@ def end_attempt(run: RunFolder, trial: Trial, attempt: Attempt, sampler: Sampler
         keep = set()  # the host itself is the trial: it must go too
     seen = dict(sampler.seen) if sampler is not None else {}
     if guard is not None:
-        guard.finish(attempt.exit_code)  # before the rest is ended: who is gone now was killed
+        guard.before_end()
     # Nothing else runs beside a trial: all that is below the warden, orphans included, is its own.
     waited = {attempt.pid or 0, host.pid if host is not None else 0}
     ended = processes.end_tree(os.getpid(), keep=keep, waited=waited)
     while attempt.exit_code is None and attempt.pid is not None:
         attempt.poll(0.05)
+    if guard is not None:
+        guard.settle(attempt.exit_code)
     removed = processes.remove_shared_memory([*seen, *ended])
     status, detail, evidence = _judge_end(run, trial, attempt, guard, forced)
     if removed:

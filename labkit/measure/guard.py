@@ -70,7 +70,7 @@ class Guard:
         """Look once, in well under a millisecond unless the end is near."""
         start = time.process_time()
         if self.bound.kills() > 0:  # asked before the members, which then still hold the victim
-            self.death = self._killed_by_kernel(None)
+            self.death = self._killed_by_kernel()
         elif isinstance(self._watchdog, Watchdog):
             over = self._watchdog.look()
             if over is not None:
@@ -92,10 +92,27 @@ class Guard:
                 self.death = self._ended_by_watchdog(sampled.total, None)
         return self.death
 
-    def finish(self, exit_code: int | None) -> None:
-        """The main process has ended, the rest of its tree not yet: look once more."""
+    def before_end(self) -> None:
+        """The rest of the tree is about to be ended: who is gone by now was not ended by us."""
         if self.death is None and self.bound.kills() > 0:
-            self.death = self._killed_by_kernel(exit_code)
+            self.death = self._killed_by_kernel()
+
+    def settle(self, exit_code: int | None) -> None:
+        """The main process's exit code is known: tell its own end from the kernel's deed."""
+        if self.death is None or self.death.by != "kernel":
+            return
+        ended_by_itself = exit_code != -_SIGKILL  # of what it saw: a worker that vanished
+        killed = [
+            pid for pid in self.death.killed if not (pid == self.main_pid and ended_by_itself)
+        ]
+        if len(killed) > self.bound.kills():
+            killed = []  # it was noticed late: it cannot be told who went first
+        who = " and ".join(map(self._name, killed)) or "a process of it"
+        self.death = Death(
+            detail=f"the kernel killed {who} at the limit of "
+            f"{format_bytes(self.bound.limit_bytes)} ({self.bound.mechanism})",
+            by="kernel", killed=tuple(killed),
+        )  # fmt: skip
 
     def evidence(self) -> dict[str, Any]:
         """What the result must tell of the budget, and of a death."""
@@ -129,26 +146,13 @@ class Guard:
         self.new = {pid: processes.start_mark(pid) for pid in members if pid not in self._known}
         self._known |= self.new.keys()
 
-    def _killed_by_kernel(self, exit_code: int | None) -> Death:
-        victims = self._victims(exit_code)
-        who = " and ".join(map(self._name, victims)) or "a process of it"
-        return Death(
-            detail=f"the kernel killed {who} at the limit of "
-            f"{format_bytes(self.bound.limit_bytes)} ({self.bound.mechanism})",
-            by="kernel", killed=tuple(victims),
-        )  # fmt: skip
-
-    def _victims(self, exit_code: int | None) -> list[int]:
+    def _killed_by_kernel(self) -> Death:
         """Those that vanish first after the counter rose; workers outlive even a main process."""
         deadline = time.monotonic() + _VICTIM_SECONDS
         while True:
-            dead = sorted(pid for pid in self._members if processes.start_mark(pid) is None)
-            if exit_code not in (None, -_SIGKILL) and self.main_pid in dead:
-                dead.remove(self.main_pid)  # it ended by itself, of what it saw
-            count = self.bound.kills()
-            if len(dead) >= count or time.monotonic() > deadline:
-                # With more gone than were killed it cannot be told who was first.
-                return dead if len(dead) <= count else []
+            gone = sorted(pid for pid in self._members if processes.start_mark(pid) is None)
+            if len(gone) >= self.bound.kills() or time.monotonic() > deadline:
+                return Death(detail="", by="kernel", killed=tuple(gone))
             time.sleep(0.001)
 
     def _name(self, pid: int) -> str:

@@ -81,7 +81,7 @@ class Watchdog:
         """How often the tree was stopped to be measured."""
         self.pids = [main_pid]
         # Between this and the limit only a full measurement decides.
-        self._hard_bytes = limit_bytes + max(limit_bytes // 20, 128 << 20)
+        self._hard_bytes = limit_bytes + max(limit_bytes // 40, 64 << 20)
         self._tree = tree
         self._clock = clock
         self._looks = 0
