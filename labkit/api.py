@@ -19,6 +19,7 @@ from labkit.errors import InsufficientSpaceError, ParameterError
 from labkit.machine.environment import read_environment
 from labkit.machine.folders import runs_folder
 from labkit.measure import plan as plans
+from labkit.measure.limits import available_mechanism
 from labkit.measure.reference import available, load_experiment, reference
 from labkit.measure.runner import Run, clean_up_dead_runs
 from labkit.records import Environment, Experiment, Setting
@@ -106,7 +107,7 @@ def _environment_here() -> Environment:
     folder = cache.cache_root()
     while not folder.exists():  # free space can be asked only of a folder that is there
         folder = folder.parent
-    return read_environment(folder)
+    return read_environment(folder, budget_mechanism=available_mechanism())
 
 
 def _specs(settings: Sequence[Setting]) -> dict[str, DatasetSpec]:

@@ -102,13 +102,15 @@ class ProcessMemory:
     role: str
     """``main`` for the process that consumes, ``child`` for its descendants."""
     rss: int
-    """Resident pages, shared ones counted in full."""
+    """Resident pages, shared ones counted in full in every process that maps them."""
     pss: int
     """Resident pages, shared ones divided by the number of processes that map them."""
     anonymous: int
-    """The part of PSS that no file backs: what the process itself allocated."""
+    """The part of PSS that no file backs: memory that was allocated."""
     private: int
-    """Pages that die with the process."""
+    """Resident pages that no other process maps: they die with this one."""
+    shared: int = 0
+    """Resident pages that another process maps as well, in full."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,14 +121,39 @@ class MemorySampled:
     shared_memory: int
     """Shared-memory files of the tree, each counted once by inode, unlinked ones included."""
     cache: int
-    """Page cache charged to the trial's control group; 0 where it cannot be known."""
+    """Page cache charged to the trial's control group; 0 where there is no such group."""
     source: str
-    """How it was read: ``smaps`` (exact), ``psutil`` (weaker: no shared memory in flight)."""
+    """How it was read: one of `MEMORY_SOURCES`."""
+    group_bytes: int | None = None
+    """Anonymous and shared memory as the trial's control group counts it; None without one."""
 
     @property
     def total(self) -> int:
         """Anonymous PSS of the tree plus shared memory once per inode: what the tree holds."""
         return sum(process.anonymous for process in self.processes) + self.shared_memory
+
+
+MEMORY_DEFINITIONS = {
+    "rss": "Resident pages, shared ones counted in full in every process that maps them.",
+    "pss": "Resident pages, shared ones divided by the number of processes that map them.",
+    "anonymous": "The part of PSS that no file backs: memory that was allocated.",
+    "private": "Resident pages that no other process maps: they die with this one.",
+    "shared": "Resident pages that another process maps as well, in full.",
+    "shared_memory": "Shared-memory files of the tree, each counted once by inode, unlinked ones "
+    "included.",
+    "cache": "Page cache charged to the trial's control group; 0 where there is no such group.",
+    "group_bytes": "Anonymous and shared memory as the trial's control group counts it; None "
+    "without one.",
+    "total": "Anonymous PSS of the tree plus shared memory once per inode: what the tree holds.",
+}
+"""Each number's one sentence, for tooltips; a test holds them equal to the docstrings above."""
+
+MEMORY_SOURCES = {
+    "smaps": "Read from Linux's own books: exact.",
+    "psutil": "Read through psutil: memory that a process allocated stands for anonymous PSS, and "
+    "batches in flight between workers and consumer are not seen.",
+}
+"""How memory was read, and how far it is to be trusted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -231,7 +258,11 @@ def from_line(line: str) -> Event | None:
         known = {f.name for f in dataclasses.fields(kind)}
         values = {name: value for name, value in raw["body"].items() if name in known}
         if kind is MemorySampled:
-            values["processes"] = tuple(ProcessMemory(**item) for item in values["processes"])
+            known = {f.name for f in dataclasses.fields(ProcessMemory)}
+            values["processes"] = tuple(
+                ProcessMemory(**{name: item[name] for name in item.keys() & known})
+                for item in values["processes"]
+            )
         return Event(
             trial=raw["trial"], host=raw["host"], rank=raw["rank"], t=raw["t"], body=kind(**values)
         )

@@ -116,14 +116,29 @@ class Param:
         )
 
 
+MECHANISMS = (
+    "control group v2", "systemd scope", "control group v1", "job object", "watchdog",
+    "system watchdog",
+)  # fmt: skip
+"""What can hold a trial within its budget, the strongest first; see `labkit.measure.limits`."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryBudget:
     """How much memory a trial's whole process tree may hold."""
 
     limit_bytes: int
     scope: Literal["tree"] = "tree"
+    mechanism: str = "auto"
+    """``auto`` takes the strongest that this machine offers; or one of `MECHANISMS`."""
 
     def __post_init__(self) -> None:
+        if self.mechanism not in ("auto", *MECHANISMS):
+            raise ParameterError(
+                asked=f"a memory budget held by {self.mechanism!r}",
+                found="no such mechanism",
+                do=f"use one of auto, {', '.join(MECHANISMS)}",
+            )
         if self.limit_bytes <= 0:
             raise ParameterError(
                 asked=f"a memory budget of {self.limit_bytes} bytes",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import tempfile
 import time
 import uuid
 from collections.abc import Callable, Iterator
@@ -13,6 +14,8 @@ import psutil
 import pytest
 
 from labkit.machine.control_group import control_groups
+from labkit.measure.leftovers import maker_of
+from labkit.measure.processes import is_alive
 
 _MARKER = f"LABKIT_TEST_SESSION={uuid.uuid4().hex}"
 _GRACE_SECONDS = 5.0
@@ -41,11 +44,12 @@ def _default_size(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(autouse=True)
 def _nothing_left(request: pytest.FixtureRequest) -> Iterator[None]:
     """Fails a test after which a process, shared memory or a control group is left."""
-    pids, segments, groups = set(psutil.pids()), _segments(), _groups()
+    pids, segments, groups, folders = set(psutil.pids()), _segments(), _groups(), _folders()
     yield
     left = {
         "shared memory": _still_there(lambda: _ours(_segments() - segments)),
         "control groups": _still_there(lambda: _groups() - groups),
+        "temporary folders": _still_there(lambda: _folders() - folders),
         "processes": _still_there(lambda: set(_processes(set(psutil.pids()) - pids).values())),
     }
     for process in _processes(set(psutil.pids()) - pids):
@@ -109,7 +113,20 @@ def _of_a_stranger(name: str) -> bool:
 
 def _groups() -> set[str]:
     """Groups that labkit makes for its budgets, below the group that pytest runs in."""
-    return {str(path) for place in _PLACES for path in place.glob("labkit*") if path.is_dir()}
+    found = [path for place in _PLACES for path in place.glob("labkit*") if path.is_dir()]
+    return {str(path) for path in found if not _of_another_session(path.name)}
+
+
+def _folders() -> set[str]:
+    """Temporary folders of wardens."""
+    found = Path(tempfile.gettempdir()).glob("labkit-*-*-*")
+    return {str(path) for path in found if not _of_another_session(path.name)}
+
+
+def _of_another_session(name: str) -> bool:
+    """Whether a living process that is not ours made it: other sessions run beside this one."""
+    made = maker_of(name)
+    return made is not None and is_alive(*made) and not _processes({made[0]})
 
 
 @pytest.fixture(scope="session")

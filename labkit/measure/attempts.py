@@ -13,15 +13,16 @@ import signal
 import subprocess
 import sys
 import threading
+from pathlib import Path
 from typing import Any, Protocol
 
 from labkit.events import TrialEnded
 from labkit.measure import processes
+from labkit.measure.guard import Guard
 from labkit.measure.sampler import Sampler
 from labkit.measure.store import RunFolder
 from labkit.measure.trial import EXIT_OUT_OF_MEMORY
 from labkit.records import Status, Trial
-from labkit.units import format_bytes
 
 _KEPT_TEXT = 4000
 
@@ -43,12 +44,14 @@ class Attempt(Protocol):
 class ColdAttempt:
     """A fresh interpreter for one trial."""
 
-    def __init__(self, run: RunFolder, trial_id: str) -> None:
-        self._process = subprocess.Popen(
-            [sys.executable, "-u", "-m", "labkit.measure.trial", str(run.path), trial_id,
-             str(os.getpid())],
-            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-        )  # fmt: skip
+    def __init__(self, run: RunFolder, trial_id: str, prefix: tuple[str, ...] = ()) -> None:
+        """Args: where, which, and what the command begins with: it puts itself within a limit."""
+        with open(run.trial_file(trial_id, "err"), "ab") as errors:
+            self._process = subprocess.Popen(
+                [*prefix, sys.executable, "-u", "-m", "labkit.measure.trial", str(run.path),
+                 trial_id, str(os.getpid())],
+                stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=errors,
+            )  # fmt: skip
         self.pid: int | None = self._process.pid
         self.exit_code: int | None = None
         self.problem = ""
@@ -88,11 +91,12 @@ class TrialHost:
         """Whether it can take another trial."""
         return self._process.poll() is None
 
-    def send(self, trial_id: str) -> None:
-        """Ask for a trial; a host that died says so through its replies."""
+    def send(self, trial_id: str, join: Path | None) -> None:
+        """Ask for a trial, in a control group; a host that died says so through its replies."""
         assert self._process.stdin is not None
+        order = {"trial": trial_id, "join": None if join is None else str(join)}
         with contextlib.suppress(OSError):
-            self._process.stdin.write(json.dumps({"trial": trial_id}).encode() + b"\n")
+            self._process.stdin.write(json.dumps(order).encode() + b"\n")
             self._process.stdin.flush()
 
     def reply(self, wait_seconds: float) -> dict[str, Any] | None:
@@ -106,12 +110,12 @@ class TrialHost:
 class HostedAttempt:
     """A trial that the host forked, or runs itself."""
 
-    def __init__(self, host: TrialHost, trial_id: str) -> None:
+    def __init__(self, host: TrialHost, trial_id: str, join: Path | None = None) -> None:
         self._host = host
         self.pid: int | None = None
         self.exit_code: int | None = None
         self.problem = ""
-        host.send(trial_id)
+        host.send(trial_id, join)
 
     def poll(self, wait_seconds: float) -> None:
         """See `Attempt.poll`."""
@@ -128,47 +132,55 @@ class HostedAttempt:
 
 
 def end_attempt(run: RunFolder, trial: Trial, attempt: Attempt, sampler: Sampler | None,
-                forced: Status | None, host: TrialHost | None) -> TrialEnded:  # fmt: skip
+                forced: Status | None, host: TrialHost | None,
+                guard: Guard | None) -> TrialEnded:  # fmt: skip
     """End whatever is left of an attempt, remove what it left, and say how it went."""
     keep = {host.pid} if host is not None else set()
     if host is not None and forced and attempt.pid in (None, host.pid):
         keep = set()  # the host itself is the trial: it must go too
     seen = dict(sampler.seen) if sampler is not None else {}
+    if guard is not None:
+        guard.before_end()
     # Nothing else runs beside a trial: all that is below the warden, orphans included, is its own.
-    ended = processes.end_tree(os.getpid(), keep=keep)
+    waited = {attempt.pid or 0, host.pid if host is not None else 0}
+    ended = processes.end_tree(os.getpid(), keep=keep, waited=waited)
     while attempt.exit_code is None and attempt.pid is not None:
         attempt.poll(0.05)
+    if guard is not None:
+        guard.settle(attempt.exit_code)
     removed = processes.remove_shared_memory([*seen, *ended])
-    status, detail, evidence = _judge_end(run, trial, attempt, sampler, forced)
+    status, detail, evidence = _judge_end(run, trial, attempt, guard, forced)
     if removed:
         evidence["removed_shared_memory"] = removed
-    if sampler is not None:
-        evidence["peak_bytes"] = sampler.peak_bytes
+    peaks = [watch.peak_bytes for watch in (sampler, guard) if watch is not None]
+    if peaks:
+        evidence["peak_bytes"] = max(peaks)
+    if guard is not None:
+        evidence |= guard.evidence()
     return TrialEnded(
         status=status, detail=detail, evidence=evidence,
-        sampling_seconds=sampler.spent_seconds if sampler is not None else 0.0,
+        sampling_seconds=sum(w.spent_seconds for w in (sampler, guard) if w is not None),
     )  # fmt: skip
 
 
-def _judge_end(run: RunFolder, trial: Trial, attempt: Attempt, sampler: Sampler | None,
+def _judge_end(run: RunFolder, trial: Trial, attempt: Attempt, guard: Guard | None,
                forced: Status | None) -> tuple[Status, str, dict[str, Any]]:  # fmt: skip
     code = attempt.exit_code
     evidence: dict[str, Any] = {"exit_code": code}
+    if forced is Status.CANCELLED:
+        return forced, "stopped by the reader", evidence
     if forced is Status.TIMED_OUT:
         return forced, f"not done after {trial.timeout_seconds:g} s", evidence
-    if forced is Status.OUT_OF_MEMORY and sampler is not None and trial.setting.budget is not None:
-        limit = format_bytes(trial.setting.budget.limit_bytes)
-        evidence["mechanism"] = "watchdog"
-        return forced, f"held {format_bytes(sampler.peak_bytes)}, over its {limit}", evidence
-    if forced is not None:
-        return forced, "stopped by the reader", evidence
-    if code == 0:
+    if code == 0 and (guard is None or guard.death is None):
         return Status.COMPLETED, "", {}
     error = _read_error(run, trial.id)
     evidence["traceback"] = error.get("traceback", "")
     for ending, name in (("out", "stdout"), ("err", "stderr")):
         path = run.trial_file(trial.id, ending)
         evidence[name] = path.read_text("utf-8", "replace")[-_KEPT_TEXT:] if path.exists() else ""
+    if guard is not None and guard.death is not None:
+        # Also when the main process had words of its own: it saw a worker vanish.
+        return Status.OUT_OF_MEMORY, guard.death.detail, evidence
     if code == EXIT_OUT_OF_MEMORY:
         return Status.OUT_OF_MEMORY, f"MemoryError: {error.get('message', '')}", evidence
     if error:

@@ -53,15 +53,20 @@ def main() -> None:
     forks = can_fork() and _threads() == 1
     _reply(replies, {"ready": True, "launch": "forked" if forks else "hosted"})
     for line in sys.stdin:
-        trial_id = json.loads(line)["trial"]
+        order = json.loads(line)
+        trial_id = order["trial"]
         if forks:
-            _fork_trial(run, trial_id, experiment, replies)
+            _fork_trial(run, trial_id, order["join"], experiment, replies)
+        elif order["join"] is not None:
+            _reply(replies, {"failed": "this host cannot fork, and must not limit itself"})
         else:
             _reply(replies, {"pid": os.getpid()})
             _reply(replies, {"exit": execute(run, trial_id, "hosted", experiment)})
 
 
-def _fork_trial(run: RunFolder, trial_id: str, experiment: Experiment, replies: Any) -> None:
+def _fork_trial(
+    run: RunFolder, trial_id: str, join: str | None, experiment: Experiment, replies: Any
+) -> None:
     host = os.getpid()
     pid = os.fork()
     if pid == 0:
@@ -69,7 +74,7 @@ def _fork_trial(run: RunFolder, trial_id: str, experiment: Experiment, replies: 
         try:
             die_with_parent(host)
             redirect_output(run, trial_id)
-            code = execute(run, trial_id, "forked", experiment)
+            code = execute(run, trial_id, "forked", experiment, join)
             sys.stdout.flush()
             sys.stderr.flush()
         finally:

@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from labkit.events import MemorySampled, ProcessMemory
+from labkit.measure.groups import TrialGroup
 
 # The last two: shared anonymous maps (mmap of -1), and segments of System V.
 _MAP = re.compile(
@@ -27,13 +28,15 @@ _SHARED = ("/dev/shm/", "/memfd:")
 _BLOCK_BYTES = 512
 
 
-def sample_memory(pids: Sequence[int], main_pid: int, group: Path | None = None) -> MemorySampled:
+def sample_memory(
+    pids: Sequence[int], main_pid: int, group: TrialGroup | None = None
+) -> MemorySampled:
     """Look at every process once; processes that vanish meanwhile are left out.
 
     Args:
         pids: the tree, its main process included.
         main_pid: the process that consumes the batches.
-        group: the trial's own control group, whose page cache is then told.
+        group: the trial's own control group, whose own figures are then told beside ours.
     """
     if sys.platform != "linux":
         return _sample_with_psutil(pids, main_pid)
@@ -41,8 +44,9 @@ def sample_memory(pids: Sequence[int], main_pid: int, group: Path | None = None)
     return MemorySampled(
         processes=tuple(found),
         shared_memory=shared_memory_bytes(pids),
-        cache=_cache_bytes(group) if group is not None else 0,
+        cache=0 if group is None else group.cache_bytes(),
         source="smaps",
+        group_bytes=None if group is None else group.held_bytes(),
     )
 
 
@@ -64,6 +68,7 @@ def _process(pid: int, main_pid: int) -> ProcessMemory | None:
         pss=values.get("Pss", 0),
         anonymous=values.get("Pss_Anon", 0),
         private=values.get("Private_Clean", 0) + values.get("Private_Dirty", 0),
+        shared=values.get("Shared_Clean", 0) + values.get("Shared_Dirty", 0),
     )
 
 
@@ -116,18 +121,6 @@ def _mapped_files(pid: int, by_inode: dict[tuple[int, int], int]) -> None:
     by_inode.update(extents)
 
 
-def _cache_bytes(group: Path) -> int:
-    """Page cache charged to a control group and those below it, less its shared memory."""
-    try:
-        lines = (group / "memory.stat").read_text().splitlines()
-    except OSError:
-        return 0
-    values = {name: int(value) for name, _, value in (line.partition(" ") for line in lines)}
-    if "total_cache" in values:  # v1, where the plain names leave out the groups below
-        return values["total_cache"] - values.get("total_shmem", 0)
-    return values.get("file", 0) - values.get("shmem", 0)
-
-
 def _sample_with_psutil(pids: Sequence[int], main_pid: int) -> MemorySampled:
     """What other systems tell: private (USS) for anonymous, no shared memory in flight."""
     import psutil
@@ -144,6 +137,7 @@ def _sample_with_psutil(pids: Sequence[int], main_pid: int) -> MemorySampled:
                     pss=getattr(info, "pss", info.uss),
                     anonymous=info.uss,
                     private=info.uss,
+                    shared=max(0, info.rss - info.uss),
                 )
             )
     return MemorySampled(processes=tuple(found), shared_memory=0, cache=0, source="psutil")

@@ -21,7 +21,6 @@ LABEL = "LABKIT_RUN"
 """Environment variable that every process of a run inherits."""
 
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
-_JOB_EXTENDED_LIMITS, _JOB_KILL_ON_CLOSE = 9, 0x2000
 _END_SECONDS = 10.0
 _LOOK_SECONDS = 0.005
 _PROC = Path("/proc")
@@ -58,7 +57,7 @@ def descendants(pid: int, *, quick: bool = False) -> list[int]:
             return [child.pid for child in psutil.Process(pid).children(recursive=True)]
         except psutil.Error:
             return []
-    children_of = _listed_children if quick and _LISTS_CHILDREN else _all_children().__getitem__
+    children_of = children if quick and _LISTS_CHILDREN else _all_children().__getitem__
     found: list[int] = []
     waiting = [pid]
     while waiting:
@@ -80,14 +79,19 @@ def _all_children() -> defaultdict[int, list[int]]:
     return children
 
 
-def _listed_children(pid: int) -> list[int]:
-    """The children of every thread of a process, as the kernel lists them."""
+def children(pid: int) -> list[int]:
+    """The children of every thread of a process, dead ones included, as the kernel lists them.
+
+    Linux only; in 20 us, where a look at all processes takes 5 ms.
+    """
     found: list[int] = []
     with contextlib.suppress(OSError):
-        for thread in os.listdir(_PROC / str(pid) / "task"):
-            with contextlib.suppress(OSError):
-                text = (_PROC / str(pid) / "task" / thread / "children").read_text("ascii")
-                found.extend(map(int, text.split()))
+        for thread in os.listdir(f"/proc/{pid}/task"):
+            descriptor = os.open(f"/proc/{pid}/task/{thread}/children", os.O_RDONLY)
+            try:
+                found += map(int, os.read(descriptor, 1 << 16).split())
+            finally:
+                os.close(descriptor)
     return found
 
 
@@ -102,6 +106,12 @@ def start_mark(pid: int) -> str | None:
         return repr(psutil.Process(pid).create_time())
     except psutil.Error:
         return None
+
+
+def is_stopped(pid: int) -> bool:
+    """Whether a process has been stopped, or is gone (Linux)."""
+    fields = _stat(pid)
+    return fields is None or fields[0] in "TtZX"
 
 
 def cpu_ticks(pid: int) -> int:
@@ -205,42 +215,6 @@ def die_with_parent(parent: int) -> None:
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
         if os.getppid() != parent:
             os._exit(1)
-
-
-class _JobLimits(ctypes.Structure):
-    """JOBOBJECT_EXTENDED_LIMIT_INFORMATION: of its fields only the flags are set."""
-
-    _fields_ = (
-        ("process_and_job_time", ctypes.c_int64 * 2),
-        ("flags", ctypes.c_uint32),
-        ("working_set_size", ctypes.c_size_t * 2),
-        ("active_processes", ctypes.c_uint32),
-        ("affinity", ctypes.c_size_t),
-        ("priority_and_scheduling", ctypes.c_uint32 * 2),
-        ("io_counters", ctypes.c_uint64 * 6),
-        ("memory_limits_and_peaks", ctypes.c_size_t * 4),
-    )
-
-
-def assign_job() -> bool:
-    """On Windows, put this process into a job whose processes all end when this one ends.
-
-    Written from Microsoft's documentation and never run: labkit is not tested on Windows yet.
-
-    Returns:
-        Whether the job is in force; False on other systems.
-    """
-    if sys.platform != "win32":
-        return False
-    kernel = ctypes.WinDLL("kernel32", use_last_error=True)
-    kernel.CreateJobObjectW.restype = kernel.GetCurrentProcess.restype = ctypes.c_void_p
-    # The handle stays open on purpose: the system closes it with this process.
-    job = ctypes.c_void_p(kernel.CreateJobObjectW(None, None))
-    limits = _JobLimits(flags=_JOB_KILL_ON_CLOSE)
-    size = ctypes.sizeof(limits)
-    if not kernel.SetInformationJobObject(job, _JOB_EXTENDED_LIMITS, ctypes.byref(limits), size):
-        return False
-    return bool(kernel.AssignProcessToJobObject(job, ctypes.c_void_p(kernel.GetCurrentProcess())))
 
 
 def labels() -> dict[int, str]:

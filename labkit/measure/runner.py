@@ -23,6 +23,8 @@ from labkit.errors import MeasureError
 from labkit.events import Event, ExperimentEnded, Prepared, TrialEnded
 from labkit.measure import plan as plans
 from labkit.measure import processes
+from labkit.measure.groups import remove_dead_groups
+from labkit.measure.leftovers import clean_up
 from labkit.measure.plan import Asked
 from labkit.measure.store import EventTail, EventWriter, RunFolder, create_run, write_json
 from labkit.measure.summary import summarise
@@ -213,42 +215,22 @@ class Run:
                 self._warden.stdin.close()
 
 
-def clean_up(folder: RunFolder) -> list[int]:
-    """End the processes that a dead warden left, and remove their shared memory.
-
-    A process is the run's own when it carries the run's label, or when the journal holds its pid
-    *and* its start mark: pids are reused.
-    """
-    ours = set(processes.labelled(folder.path.name))
-    journaled: dict[int, str | None] = {}
-    if folder.journal.exists():
-        for line in folder.journal.read_text("utf-8").splitlines():
-            with contextlib.suppress(ValueError, KeyError):
-                entry = json.loads(line)
-                journaled[entry["pid"]] = entry["mark"]
-    ours |= {pid for pid, mark in journaled.items() if mark and processes.is_alive(pid, mark)}
-    ours -= {os.getpid()}
-    ended = sorted(ours | {child for pid in ours for child in processes.descendants(pid)})
-    processes.kill_all(ended, {pid: journaled.get(pid) for pid in ended})
-    processes.remove_shared_memory([*journaled, *ended])
-    return ended
-
-
 def clean_up_dead_runs(runs_root: Path) -> list[int]:
-    """End what runs of killed kernels *and* killed wardens left on this machine."""
+    """End and remove what runs of killed kernels *and* killed wardens left on this machine."""
     ended: list[int] = []
-    for name in set(processes.labels().values()):
+    unfinished = {path.parent.name for path in runs_root.glob("*/warden.json")}
+    for name in unfinished | set(processes.labels().values()):
         folder = RunFolder(runs_root / name)
-        if folder.plan.exists() and not _warden_alive(folder):
+        if not _warden_alive(folder):
             ended.extend(clean_up(folder))
+    remove_dead_groups()  # of runs whose folder is elsewhere, or gone
     return ended
 
 
 def _warden_alive(folder: RunFolder) -> bool:
     """Whether the run's warden still is there to clean up by itself."""
-    path = folder.path / "warden.json"
     try:
-        entry = json.loads(path.read_text("utf-8"))
+        entry = json.loads(folder.warden.read_text("utf-8"))
     except (OSError, ValueError):
         return True  # it has only just been started
     return processes.is_alive(entry["pid"], entry["mark"])

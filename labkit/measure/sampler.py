@@ -12,9 +12,13 @@ from collections.abc import Callable, Collection
 
 from labkit.events import CountersSampled, MemorySampled
 from labkit.measure import memory, processes
+from labkit.measure.groups import TrialGroup
 
 SHARE = 0.01
 """Sampling may cost 1 % of one core: the pause after a sample is a hundred times its cost."""
+
+MEMORY_SHARE = 0.05
+"""With a budget memory is the subject, not time: 8 workers of 1 GiB are seen twice a second."""
 
 _FIRST_SECONDS = 0.1
 """A trial is first looked at when its loader stands, not while its process is being born."""
@@ -57,7 +61,7 @@ class Sampler:
 
     def __init__(
         self, main_pid: int, load: LoadMeter, *, not_before: float = 0.0,
-        clock: Callable[[], float] = time.monotonic,
+        share: float = SHARE, clock: Callable[[], float] = time.monotonic,
     ) -> None:  # fmt: skip
         """Begin to watch a trial.
 
@@ -66,8 +70,12 @@ class Sampler:
             load: the run's meter.
             not_before: moment of `clock` until which the pause of an earlier trial's sampler lasts:
                 short trials share it, or each would pay for a first sample of its own.
+            share: of one core, that sampling may take.
             clock: for tests.
         """
+        self.group: TrialGroup | None = None
+        """The trial's control group, once there is one."""
+        self._share = share
         self.main_pid = main_pid
         self.seen: dict[int, str | None] = {main_pid: processes.start_mark(main_pid)}
         """Every process of the trial that was seen, with its start mark."""
@@ -88,7 +96,7 @@ class Sampler:
         for pid in pids:
             if pid not in self.seen:
                 self.seen[pid] = processes.start_mark(pid)
-        sampled = memory.sample_memory(pids, self.main_pid)
+        sampled = memory.sample_memory(pids, self.main_pid, self.group)
         voluntary, involuntary, read_bytes = processes.counters(pids)
         counted = CountersSampled(
             voluntary_switches=voluntary,
@@ -99,7 +107,7 @@ class Sampler:
         self.peak_bytes = max(self.peak_bytes, sampled.total)
         cost = time.process_time() - start
         self.spent_seconds += cost
-        self.due_at = self._clock() + max(_SHORTEST_SECONDS, cost / SHARE)
+        self.due_at = self._clock() + max(_SHORTEST_SECONDS, cost / self._share)
         return sampled, counted
 
 

@@ -3,7 +3,8 @@
     <stamp>-<name>/plan.json            what was asked, on which machine, with which settings
                    trials/<id>.json     one trial; beside it its stdout, stderr and error
                    events/<host>-<rank>[-<what>].jsonl   appended by one process each
-                   journal.jsonl        pids that the warden started, for cleaning up after it
+                   journal.jsonl        what the warden started and made, for cleaning up after it
+                   warden.json          its pid and start mark, gone once it has cleaned up itself
 
 It must not start processes and must not draw. Nothing is ever unpickled.
 """
@@ -42,6 +43,7 @@ class RunFolder:
         self.trials = path / "trials"
         self.events = path / "events"
         self.journal = path / "journal.jsonl"
+        self.warden = path / "warden.json"
 
     def trial_file(self, trial: str, ending: str) -> Path:
         """Where a trial keeps its ``json``, ``out``, ``err`` or ``error``."""

@@ -164,10 +164,21 @@ def _warnings_as_events(trial: Trial, writer: EventWriter) -> Iterator[None]:
 
 
 def execute(
-    run: RunFolder, trial_id: str, launch: str, experiment: Experiment | None = None
-) -> int:
-    """Run a trial of a run folder; returns the exit code and leaves `<id>.error` on failure."""
+    run: RunFolder, trial_id: str, launch: str, experiment: Experiment | None = None,
+    join: str | None = None,
+) -> int:  # fmt: skip
+    """Run a trial of a run folder; returns the exit code and leaves `<id>.error` on failure.
+
+    Args:
+        run: the run folder.
+        trial_id: which trial of it.
+        launch: how this process came to be, see `labkit.events.TrialStarted`.
+        experiment: the plan's experiment, where it has been loaded already.
+        join: ``cgroup.procs`` of the control group that is to hold this process, if any.
+    """
     try:
+        if join is not None:
+            Path(join).write_text("0")  # before anything is allocated
         trial = trial_from_json(json.loads(run.trial_file(trial_id, "json").read_text("utf-8")))
         plan = run.read_plan()
         key = json.dumps(trial.setting.dataset, sort_keys=True)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import os
 import queue
+import shutil
 import signal
 import subprocess
 import sys
@@ -20,10 +21,14 @@ from collections import deque
 from pathlib import Path
 from typing import Any
 
-from labkit.events import ExperimentEnded, Prepared, Queued
-from labkit.measure import processes
+from labkit.errors import MeasureError
+from labkit.events import ExperimentEnded, Prepared, Queued, TrialEnded
+from labkit.measure import jobs, processes
 from labkit.measure.attempts import Attempt, ColdAttempt, HostedAttempt, TrialHost, end_attempt
-from labkit.measure.sampler import LoadMeter, Sampler
+from labkit.measure.guard import Guard
+from labkit.measure.leftovers import empty_scratch, make_scratch
+from labkit.measure.limits import Bound, open_bound
+from labkit.measure.sampler import MEMORY_SHARE, SHARE, LoadMeter, Sampler
 from labkit.measure.store import EventWriter, RunFolder, write_json
 from labkit.measure.turns import machine_turn
 from labkit.records import Status, Trial, trial_from_json
@@ -48,6 +53,7 @@ class Warden:
         self._sampled: set[str] = set()
         """Settings whose memory has been looked at: none of them goes without."""
         self._sample_from = 0.0
+        self.scratch: Path
         self._told: tuple[int, str] | None = None
         self._orders: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
 
@@ -80,9 +86,13 @@ class Warden:
 
     def journal(self, what: str, pids: dict[int, str | None]) -> None:
         """Note the pids that this run started, for whoever cleans up after a killed warden."""
-        with open(self.run.journal, "a", encoding="utf-8") as file:
-            for pid, mark in pids.items():
-                file.write(json.dumps({"what": what, "pid": pid, "mark": mark}) + "\n")
+        self.note(*({"what": what, "pid": pid, "mark": mark} for pid, mark in pids.items()))
+
+    def note(self, *entries: dict[str, Any]) -> None:
+        """Append to the journal."""
+        if entries:
+            with open(self.run.journal, "a", encoding="utf-8") as file:
+                file.writelines(json.dumps(entry) + "\n" for entry in entries)
 
     def wait_for_turn(self, position: int, holder: str) -> bool:
         """Say who is before us; give up when cancelled."""
@@ -120,12 +130,22 @@ class Warden:
                 return text or f"preparing the data ended with exit code {process.returncode}"
         return None
 
-    def start(self, trial: Trial) -> Attempt:
-        """Start a trial's process, forked from the host or cold."""
+    def start(self, trial: Trial, bound: Bound | None) -> Attempt:
+        """Start a trial's process, forked from the host or cold, within its limit."""
         write_json(self.run.trial_file(trial.id, "json"), trial.to_json())
-        if trial.fresh == "cold":
-            return ColdAttempt(self.run, trial.id)
-        return HostedAttempt(self.warm_host(), trial.id)
+        if trial.fresh == "cold" or (bound is not None and bound.cold_only):
+            return ColdAttempt(self.run, trial.id, () if bound is None else bound.prefix)
+        return HostedAttempt(self.warm_host(), trial.id, None if bound is None else bound.join)
+
+    def bound(self, trial: Trial) -> Bound | None:
+        """What will hold the trial within its budget; None without one."""
+        if trial.setting.budget is None:
+            return None
+        bound = open_bound(trial.setting.budget, self.run.path.name, trial.id)
+        if bound.group is not None:
+            group = {"group": str(bound.group.folder), "version": bound.group.version}
+            self.note({"what": "group"} | group)
+        return bound
 
     def warm_host(self) -> TrialHost:
         """The host, started if there is none alive."""
@@ -137,33 +157,48 @@ class Warden:
 
     def measure(self, trial: Trial) -> None:
         """Run one trial to its end, watch it, and write the last word on it."""
-        attempt = self.start(trial)
+        try:
+            bound = self.bound(trial)
+        except MeasureError as error:
+            ended = TrialEnded(status=Status.FAILED, detail=f"{error.asked}: {error.found}")
+            self.events.write(trial.id, ended, flush=True)
+            return
+        attempt = self.start(trial, bound)
         while attempt.pid is None and attempt.exit_code is None:
             attempt.poll(_POLL_SECONDS)  # the host is still importing
             self.take_orders()
             if self.cancelled:
                 break
-        sampler = None
+        sampler = guard = None
         forced: Status | None = None
         if attempt.pid is not None:
             key = trial.setting.key
             not_before = self._sample_from if key in self._sampled else 0.0
-            sampler = Sampler(attempt.pid, self.load, not_before=not_before)
+            sampler = Sampler(attempt.pid, self.load, not_before=not_before,
+                              share=SHARE if bound is None else MEMORY_SHARE)  # fmt: skip
             self.journal(trial.id, dict(sampler.seen))
-            forced = self._watch(trial, attempt, sampler)
+            if bound is not None:
+                bound.started(attempt.pid)
+                guard = Guard(bound, attempt.pid, [self.host.pid] if self.host else [])
+            forced = self._watch(trial, attempt, sampler, guard)
             if sampler.spent_seconds:
                 self._sampled.add(key)
                 self._sample_from = sampler.due_at
         elif self.cancelled:
             forced = Status.CANCELLED
-        ended = end_attempt(self.run, trial, attempt, sampler, forced, self.host)
+        ended = end_attempt(self.run, trial, attempt, sampler, forced, self.host, guard)
+        if bound is not None:
+            bound.close()
+        if self.host is None or attempt.pid != self.host.pid:
+            empty_scratch(self.scratch)  # a host that runs trials itself still uses its own part
         self.events.write(trial.id, ended, flush=True)
 
-    def _watch(self, trial: Trial, attempt: Attempt, sampler: Sampler) -> Status | None:
+    def _watch(self, trial: Trial, attempt: Attempt, sampler: Sampler,
+               guard: Guard | None) -> Status | None:  # fmt: skip
         """Watch until the trial ends; returns why it was ended, None when it ended by itself."""
         deadline = time.monotonic() + trial.timeout_seconds
         while True:
-            attempt.poll(_POLL_SECONDS)
+            attempt.poll(_POLL_SECONDS if guard is None else guard.look_seconds)
             if attempt.exit_code is not None:
                 return None
             self.take_orders()
@@ -171,6 +206,8 @@ class Warden:
                 return Status.CANCELLED
             if time.monotonic() > deadline:
                 return Status.TIMED_OUT
+            if guard is not None and self._look(trial, sampler, guard):
+                return Status.OUT_OF_MEMORY
             if sampler.due():
                 known = set(sampler.seen)
                 sampled, counted = sampler.sample()
@@ -179,9 +216,18 @@ class Warden:
                     continue  # it ended meanwhile
                 self.events.write(trial.id, sampled)
                 self.events.write(trial.id, counted)
-                budget = trial.setting.budget
-                if budget is not None and sampled.total > budget.limit_bytes:
+                if guard is not None and guard.learn(sampled):
                     return Status.OUT_OF_MEMORY
+
+    def _look(self, trial: Trial, sampler: Sampler, guard: Guard) -> bool:
+        """One of many looks at a bounded trial; returns whether it is out of memory."""
+        death = guard.look()
+        sampler.group = guard.bound.group
+        sampler.seen |= guard.new
+        self.journal(trial.id, guard.new)
+        if death is not None and death.sampled is not None:
+            self.events.write(trial.id, death.sampled)
+        return death is not None
 
     def work(self) -> tuple[Status, str]:
         """Prepare, then measure whatever is asked for until told to finish."""
@@ -205,9 +251,11 @@ class Warden:
     def main(self) -> None:
         """Take the machine's turn, work, and leave nothing behind."""
         processes.become_subreaper()
-        processes.assign_job()
+        jobs.assign_job()
         own = {"pid": os.getpid(), "mark": processes.start_mark(os.getpid())}
-        write_json(self.run.path / "warden.json", own)
+        write_json(self.run.warden, own)
+        self.scratch = make_scratch()
+        self.note({"what": "scratch", "folder": str(self.scratch)})
         self.listen()
         status, detail = Status.CANCELLED, "stopped while waiting for the machine"
         try:
@@ -219,8 +267,10 @@ class Warden:
             raise
         finally:
             processes.end_tree(os.getpid())
+            shutil.rmtree(self.scratch, ignore_errors=True)
             self.events.write("", ExperimentEnded(status=status, detail=detail), flush=True)
             self.events.close()
+            self.run.warden.unlink(missing_ok=True)  # nothing is left to be cleaned up
 
 
 def main() -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from labkit.measure.groups import TrialGroup
 from labkit.measure.memory import sample_memory, shared_memory_bytes
 from labkit.measure.processes import descendants
 
@@ -129,12 +130,14 @@ def test_total_agrees_with_the_control_group() -> None:
     code = f"{IN_FLIGHT}\n{ANONYMOUS}\n{SHARED.replace('held', 'other')}\n{FORK}"
     try:
         with child(code, group=group) as pid:
-            sampled = sample_memory([pid, *descendants(pid)], pid, group)
+            tree = [pid, *descendants(pid)]
+            sampled = sample_memory(tree, pid, TrialGroup(version=1, folder=group))
             lines = (group / "memory.stat").read_text().splitlines()
         values = {name: int(value) for name, value in (line.split() for line in lines)}
         truth = values["total_rss"] + values["total_shmem"]
         assert truth > 3 * SIZE
         assert sampled.total == pytest.approx(truth, rel=0.02)
+        assert sampled.group_bytes == pytest.approx(truth, rel=0.02)
         assert 0 <= sampled.cache < SIZE
     finally:
         deadline = time.monotonic() + 20
