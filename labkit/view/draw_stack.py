@@ -36,7 +36,8 @@ _LAYERS = (
     ("page cache", GREY, ".."),
 )
 """Name, colour and hatching of each layer, from below."""
-_LEFT, _LANES_END, _WORDS, _BARS, _RIGHT = 0.135, 0.575, 0.59, 0.745, 0.925
+_LEFT, _LANES_END, _BARS, _RIGHT = 0.15, 0.585, 0.745, 0.985
+_ROOM_FOR_WORDS = 1.5
 _HEADER_INCHES, _AXIS_INCHES, _TOP_INCHES, _BOTTOM_INCHES, _GAP_INCHES = 0.3, 0.3, 0.62, 0.2, 0.09
 
 
@@ -103,9 +104,10 @@ class _Block:
     ) -> None:  # fmt: skip
         height = figure.get_figheight()
         setting = lanes[0].setting
-        head = ": ".join(filter(None, (setting.story, setting.note)))
+        head = ": ".join(filter(None, (setting.story or spec.y_label, setting.note)))
         below = top - _HEADER_INCHES
-        figure.text(0.02, (below + 0.09) / height, head, fontsize=10, color=INK, weight="bold")
+        figure.text(0.065, (below + 0.08) / height, head, fontsize=10, color=INK, weight="bold")
+        figure.text(_BARS, (below + 0.08) / height, spec.rate_label, fontsize=9, color=INK)
         self.rows: list[_Row] = []
         for place, lane in enumerate(lanes):
             bottom = (below - (place + 1) * step + _GAP_INCHES / 2) / height
@@ -117,8 +119,6 @@ class _Block:
         box = (_BARS, (below - tall) / height, _RIGHT - _BARS, tall / height)
         self.bars = _Bars(figure.add_axes(box), [lane.setting.key for lane in lanes], spec)
         self.rows[0].axes.set_xlim(0, 0.5)
-        figure.text(0.012, (below - tall / 2) / height, spec.y_label, rotation=90, va="center",
-                    fontsize=9, color=INK)  # fmt: skip
 
     def update(self, lanes: dict[str, Lane]) -> bool:
         own = [lanes[row.key] for row in self.rows]
@@ -152,8 +152,10 @@ class _Row:
         self.axes, self.key = axes, setting.key
         dress(axes, "")
         axes.grid(axis="y", visible=False)
-        axes.set_ylabel(setting.label, rotation=0, ha="right", va="center", fontsize=9, color=INK)
-        axes.yaxis.set_label_coords(-0.115, 0.5)
+        axes.set_ylim(0, 1)
+        name = setting.label.replace(", ", ",\n")
+        axes.text(-0.125, 0.5, name, transform=axes.transAxes, ha="right", va="center",
+                  fontsize=9, color=INK)  # fmt: skip
         axes.tick_params(labelbottom=last, labelsize=8)
         if last:
             axes.set_xlabel("seconds since the attempt began", fontsize=8, color=INK, labelpad=1)
@@ -241,7 +243,7 @@ class _Bars:
         axes.set_yticks([])
         axes.set_xlim(0, 1e-6)
         axes.tick_params(labelsize=8)
-        axes.set_xlabel(spec.rate_label, fontsize=8, color=INK, labelpad=1)
+        axes.set_xlabel("of the whole attempt", fontsize=8, color=INK, labelpad=1)
         self.bars = [Rectangle((0, row - 0.26), 0, 0.52, facecolor=BLUE, edgecolor=INK,
                                linewidth=0.6, alpha=0.85) for row in range(len(keys))]  # fmt: skip
         for bar in self.bars:
@@ -255,7 +257,7 @@ class _Bars:
     def update(self, lanes: Sequence[Lane]) -> bool:
         ends = [lane.rate.median for lane in lanes if lane.rate is not None]
         longest = max(ends, default=0.0)
-        changed = grow(longest * 1.05, self.axes.get_xlim()[1],
+        changed = grow(longest * _ROOM_FOR_WORDS, self.axes.get_xlim()[1],
                        lambda high: self.axes.set_xlim(0, high))  # fmt: skip
         high = self.axes.get_xlim()[1]
         for row, lane in enumerate(lanes):
