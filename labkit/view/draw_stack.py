@@ -36,8 +36,7 @@ _LAYERS = (
     ("page cache", GREY, ".."),
 )
 """Name, colour and hatching of each layer, from below."""
-_LEFT, _LANES_END, _BARS, _RIGHT = 0.15, 0.585, 0.745, 0.985
-_ROOM_FOR_WORDS = 1.5
+_LEFT, _LANES_END, _BARS, _RIGHT = 0.15, 0.585, 0.745, 0.895
 _HEADER_INCHES, _AXIS_INCHES, _TOP_INCHES, _BOTTOM_INCHES, _GAP_INCHES = 0.3, 0.3, 0.62, 0.2, 0.09
 
 
@@ -179,7 +178,9 @@ class _Row:
                                markeredgecolor=INK, markeredgewidth=0.8, zorder=4,
                                linestyle="", clip_on=False)[0]  # fmt: skip
         self.word = axes.text(0, 0.42, "", transform=axes.get_xaxis_transform(), fontsize=8.5,
-                              color=INK, weight="bold", va="center", zorder=4)  # fmt: skip
+                              color=INK, weight="bold", va="center", zorder=4,
+                              bbox={"facecolor": PAPER, "edgecolor": "none", "alpha": 0.75,
+                                    "pad": 1})  # fmt: skip
         self.facts = axes.text(
             1.03, 0.5, "", transform=axes.transAxes, fontsize=7.5, color=INK, va="center",
             linespacing=1.25,
@@ -250,14 +251,17 @@ class _Bars:
             axes.add_patch(bar)
         self.whiskers = [axes.plot([], [], color=INK, linewidth=1.4, marker="|", markersize=7)[0]
                          for _ in keys]  # fmt: skip
-        self.words = [axes.text(0, row, "", fontsize=8, color=INK, va="center")
-                      for row in range(len(keys))]  # fmt: skip
+        self.words = [
+            axes.text(1.04, row, "", transform=axes.get_yaxis_transform(), fontsize=8, color=INK,
+                      va="center", linespacing=1.25)
+            for row in range(len(keys))
+        ]  # fmt: skip
         self.moving: list[Artist] = [*self.bars, *self.whiskers, *self.words]
 
     def update(self, lanes: Sequence[Lane]) -> bool:
         ends = [lane.rate.median for lane in lanes if lane.rate is not None]
         longest = max(ends, default=0.0)
-        changed = grow(longest * _ROOM_FOR_WORDS, self.axes.get_xlim()[1],
+        changed = grow(longest, self.axes.get_xlim()[1],
                        lambda high: self.axes.set_xlim(0, high))  # fmt: skip
         high = self.axes.get_xlim()[1]
         for row, lane in enumerate(lanes):
@@ -269,15 +273,13 @@ class _Bars:
                 [rate.low, min(rate.high, high)] if rate and spread else [],
                 [row, row] if spread else [],
             )
-            end = max(rate.median, min(rate.high, high)) if rate and spread else 0.0
-            self.words[row].set_x(max(end, rate.median if rate else 0.0) + 0.02 * high)
             self.words[row].set_text(_bar_words(lane))
         return changed
 
 
 def _bar_words(lane: Lane) -> str:
-    if lane.deaths:
-        return f"{delivered_text(lane)}, then dead"
-    if lane.rate is None:
+    """What was delivered, and how fast or how it ended."""
+    if not lane.attempts and lane.rate is None:
         return ""
-    return f"{format_rate(lane.rate.median)}/s, {delivered_text(lane)}"
+    end = f"{format_rate(lane.rate.median)}/s" if lane.rate else ""
+    return f"{delivered_text(lane)}\n{'then dead' if lane.deaths else end}"
