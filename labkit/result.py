@@ -109,8 +109,9 @@ class Result:
 
     @property
     def errors(self) -> tuple[str, ...]:
-        """Tracebacks of failed trials, as they came."""
-        ends = (e.body for e in self.events if isinstance(e.body, TrialEnded))
+        """Tracebacks of failed trials, as they came; running out of memory is a result."""
+        bodies = (e.body for e in self.events if isinstance(e.body, TrialEnded))
+        ends = (end for end in bodies if end.status != Status.OUT_OF_MEMORY)
         return tuple(t for t in (end.evidence.get("traceback", "") for end in ends) if t)
 
     @property

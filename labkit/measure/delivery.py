@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from labkit.measure.noise import MIN_PAIRS
 from labkit.records import Setting, Status
 from labkit.summary import SettingSummary
 
@@ -27,14 +28,16 @@ def block_rates(
 ) -> tuple[float, ...]:
     """Samples per second of consecutive blocks of batches.
 
-    Workers finish together, so that batches come in bursts: a block holds at least one of each.
+    Workers finish together, so that batches come in bursts: a block holds two of each, as long as
+    there are enough for three blocks. Shorter blocks differ more, which widens the interval.
 
     Args:
         start: moment at which the first batch began to count, in seconds.
         batches: moment at which each was done, and its samples.
         workers: 0 counts as one.
     """
-    size = max(workers, math.ceil(len(batches) / MOST_BLOCKS), 1)
+    bursts = min(2 * workers, len(batches) // MIN_PAIRS)
+    size = max(bursts, math.ceil(len(batches) / MOST_BLOCKS), 1)
     rates = []
     for first in range(0, len(batches) - size + 1, size):
         block = batches[first : first + size]

@@ -8,6 +8,7 @@ not import torch where it is only called from: the kernel calls `measure_footpri
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import importlib
 import os
@@ -50,7 +51,8 @@ def measure_footprint(modules: tuple[str, ...] = ()) -> Footprint | None:
         return None
     finally:
         tree = [process.pid, *processes.descendants(process.pid)]
-        process.stdin.close()  # it ends by itself: its workers go with it
+        with contextlib.suppress(OSError):  # it has ended already
+            process.stdin.close()  # it ends by itself: its workers go with it
         try:
             process.wait(_TIMEOUT_SECONDS)
         except subprocess.TimeoutExpired:
@@ -90,13 +92,15 @@ def main() -> None:
     torch.set_num_threads(1)
     replies = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # whatever else is printed is no reply
-    print("imported", file=replies, flush=True)
+    replies.write("imported\n")
+    replies.flush()
     sys.stdin.readline()
     dataset: Any = _Nothing()
     batches = iter(DataLoader(dataset, num_workers=_WORKERS))
     for _ in range(_WORKERS):
         next(batches)
-    print("working", file=replies, flush=True)
+    replies.write("working\n")
+    replies.flush()
     sys.stdin.readline()
 
 

@@ -85,7 +85,7 @@ def _describe_stack(result: ResultLike, spec: Stack) -> str:
 def _describe_memory(lanes: Sequence[Lane]) -> str:
     setting = lanes[0].setting
     name = ", ".join(filter(None, (setting.story, setting.note)))
-    told = "; ".join(map(_describe_lane, lanes))
+    told = "; ".join(map(_describe_lane_of_memory, lanes))
     return f"{name}: {told}." if name else f"{told}."
 
 

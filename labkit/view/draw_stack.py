@@ -89,7 +89,7 @@ def _add_legend(figure: Figure, *, hatched: bool) -> None:
     handles.append(Line2D([], [], color=ORANGE, marker="X", linestyle="", label="out of memory"))
     figure.legend(
         handles=handles, loc="upper left", ncols=6, fontsize=8, frameon=False, labelcolor=INK,
-        bbox_to_anchor=(0.055, 1 - 0.34 / figure.get_figheight()), handlelength=1.6,
+        bbox_to_anchor=(0.055, 1 - 0.38 / figure.get_figheight()), handlelength=1.6,
         columnspacing=1.4, handletextpad=0.5, borderpad=0, borderaxespad=0,
     )  # fmt: skip
 
@@ -153,7 +153,7 @@ class _Row:
         axes.grid(axis="y", visible=False)
         axes.set_ylim(0, 1)
         name = setting.label.replace(", ", ",\n")
-        axes.text(-0.125, 0.5, name, transform=axes.transAxes, ha="right", va="center",
+        axes.text(-0.14, 0.5, name, transform=axes.transAxes, ha="right", va="center",
                   fontsize=9, color=INK)  # fmt: skip
         axes.tick_params(labelbottom=last, labelsize=8)
         if last:
@@ -165,7 +165,8 @@ class _Row:
         if self.predicted is not None:
             low, high = self.predicted
             ghost = Rectangle((0, low), 1, high - low, transform=axes.get_yaxis_transform(),
-                              facecolor=GRID, edgecolor=GREY, linestyle=":", zorder=0.5)  # fmt: skip
+                              facecolor=GRID, edgecolor=GREY, linestyle=":",
+                              zorder=0.5)  # fmt: skip
             axes.add_patch(ghost)
         self.layers = [
             PolyCollection([], facecolor=color, edgecolor=PAPER, linewidth=0.3,
