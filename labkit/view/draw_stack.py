@@ -211,7 +211,7 @@ class _Row:
         high = self.axes.get_xlim()[1]
         right = died is not None and died > 0.5 * high  # the word stands on the side with room
         self.word.set_x((died or 0.0) + (-0.03 if right else 0.03) * high)
-        self.word.set_ha("right" if right else "left")
+        self.word.set_horizontalalignment("right" if right else "left")
         self.word.set_text(death_text(lane) if died is not None else "")
         self.facts.set_text(_facts(lane))
 

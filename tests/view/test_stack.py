@@ -184,9 +184,11 @@ def test_the_size_is_fixed(result: Any) -> None:
 
 def test_its_words_have_the_numbers(result: Any) -> None:
     text = describe(result)
-    for words in ("memory, volumes of 64 MiB", "2 workers delivered 10 of 10, 1 a second",
-                  "peak 500 MiB of 900 MiB", "8 workers delivered 0 to 2 of 10, out of memory in 2"):
-        assert words in text  # fmt: skip
+    for words in (
+        "memory, volumes of 64 MiB", "2 workers delivered 10 of 10, 1 a second",
+        "peak 500 MiB of 900 MiB", "8 workers delivered 0 to 2 of 10, out of memory in 2 of 2",
+    ):  # fmt: skip
+        assert words in text
     assert "not measured" in describe_of_nothing(result)
 
 
