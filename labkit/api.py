@@ -79,7 +79,7 @@ def start(
     try:
         environment = _environment_here()
         if experiment.fresh == "cold":
-            environment = _with_footprint(environment)
+            environment = _with_footprint(environment, experiment.preload)
         settings = plans.make_settings(experiment, asked.params, environment)
         datasets, prepare, folders = _plan_datasets(settings, environment)
     except BaseException:
@@ -112,11 +112,11 @@ def _environment_here() -> Environment:
     return read_environment(folder)
 
 
-def _with_footprint(environment: Environment) -> Environment:
+def _with_footprint(environment: Environment, modules: tuple[str, ...]) -> Environment:
     """The same with what a trial holds before its first sample: two seconds, once a process."""
     from labkit.measure.footprint import measure_footprint
 
-    found = measure_footprint(("labkit.datasets.map_style",))
+    found = measure_footprint(modules)
     if found is None:
         return environment
     return replace(environment, base_bytes=found.base_bytes, worker_bytes=found.worker_bytes)

@@ -312,5 +312,6 @@ EXPERIMENT = Experiment(
     small_repeats=2,
     repeated="deaths",
     fresh="cold",
+    preload=("labkit.datasets.map_style", "labkit.datasets.from_files"),
     figure=Stack(y_label="memory", rate_label="finished volumes per second"),
 )  # fmt: skip

@@ -134,7 +134,7 @@ class Run:
         return [
             trial
             for trial in trials
-            if trial.id.replace(f"-{trial.repeat}", "-0") in died and trial.id not in self._ordered
+            if f"{trial.id.partition('-')[0]}-0" in died and trial.id not in self._ordered
         ]
 
     def _order(self, trials: Sequence[Trial]) -> None:
