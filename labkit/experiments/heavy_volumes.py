@@ -264,12 +264,13 @@ def _judge_batch(own: Sequence[SettingSummary], notes: tuple[str, ...]) -> Verdi
     setting, size = own[0].setting, max(weighed)
     assert setting.budget is not None
     samples = setting["batch_size"]
-    largest = setting.budget.limit_bytes // 3 // (size // samples)
+    fitting = max(samples, setting.budget.limit_bytes // 3 // (size // samples))
+    largest = size // samples * fitting
     what = (
-        f"a batch of {samples} took {size / 1e6:,.0f} MB in memory; without workers the limit has "
-        f"room for a batch of {largest}, {largest * size / samples / 1e6:,.0f} MB"
+        f"a batch of {samples} took {size / 1e6:,.0f} MB; without workers, where memory holds three "
+        f"batches, the largest that fits has {fitting} volumes, {largest / 1e6:,.0f} MB"
     )
-    return measured("K9", MEMORY, what, float(size), "above", notes)
+    return measured("K9", MEMORY, what, float(largest), "above", notes)
 
 
 _NOT_OF_A_SETTING = ("workers", "part", "limit_mib")
