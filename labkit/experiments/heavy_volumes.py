@@ -267,8 +267,8 @@ def _judge_batch(own: Sequence[SettingSummary], notes: tuple[str, ...]) -> Verdi
     fitting = max(samples, setting.budget.limit_bytes // 3 // (size // samples))
     largest = size // samples * fitting
     what = (
-        f"a batch of {samples} took {size / 1e6:,.0f} MB; without workers, where memory holds three "
-        f"batches, the largest that fits has {fitting} volumes, {largest / 1e6:,.0f} MB"
+        f"a batch of {samples} took {size / 1e6:,.0f} MB; without workers, where memory holds "
+        f"three batches, the largest that fits has {fitting} volumes, {largest / 1e6:,.0f} MB"
     )
     return measured("K9", MEMORY, what, float(largest), "above", notes)
 

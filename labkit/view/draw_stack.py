@@ -5,7 +5,8 @@ It must not display or encode anything.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from matplotlib.collections import PolyCollection
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from matplotlib.artist import Artist
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from matplotlib.text import Text
 
 _LAYERS = (
     ("anonymous: allocated by processes", BLUE, ""),
@@ -94,6 +96,28 @@ def _add_legend(figure: Figure, *, hatched: bool) -> None:
     )  # fmt: skip
 
 
+class _Words:
+    """Text of a lane that changes while its first attempt runs, and then stays.
+
+    Drawing a text takes milliseconds: only that of the lane which runs is drawn in every frame.
+    """
+
+    def __init__(self, make: Callable[[], Text]) -> None:
+        self.now, self.rest = make(), make()
+
+    def update(self, text: str, *, settled: bool) -> bool:
+        """Show a text; returns whether what does not move changed."""
+        before = self.rest.get_text()
+        self.now.set_text("" if settled else text)
+        self.rest.set_text(text if settled else "")
+        return before != self.rest.get_text()
+
+    @property
+    def text(self) -> str:
+        """What is shown."""
+        return self.now.get_text() or self.rest.get_text()
+
+
 class _Block:
     """The lanes of one story, below one another, on one time axis; bars beside them."""
 
@@ -128,8 +152,7 @@ class _Block:
             grow(top_bytes(own) / 1.15, self.rows[0].axes.get_ylim()[1], self._set_bytes),
             self.bars.update(own),
         ]
-        for row, lane in zip(self.rows, own, strict=True):
-            row.update(lane)
+        changed += [row.update(lane) for row, lane in zip(self.rows, own, strict=True)]
         return any(changed)
 
     def _set_time(self, high: float) -> None:
@@ -182,11 +205,11 @@ class _Row:
                               color=INK, weight="bold", va="center", zorder=4,
                               bbox={"facecolor": PAPER, "edgecolor": "none", "alpha": 0.75,
                                     "pad": 1})  # fmt: skip
-        self.facts = axes.text(
+        self.facts = _Words(lambda: axes.text(
             1.03, 0.5, "", transform=axes.transAxes, fontsize=7.5, color=INK, va="center",
             linespacing=1.25,
-        )  # fmt: skip
-        self.moving: list[Artist] = [*self.layers, self.cross, self.word, self.facts]
+        ))  # fmt: skip
+        self.moving: list[Artist] = [*self.layers, self.facts.now]
 
     def set_top(self, high: float) -> None:
         """Let the lane reach this high; the limit is written beside it."""
@@ -194,7 +217,8 @@ class _Row:
         ticks = [0.0] if self.limit is None else [0.0, float(self.limit)]
         self.axes.set_yticks(ticks, labels=["0", *(format_bytes(tick) for tick in ticks[1:])])
 
-    def update(self, lane: Lane) -> None:
+    def update(self, lane: Lane) -> bool:
+        """Show what the lane holds now; returns whether what does not move changed."""
         xs = [moment.seconds for moment in lane.moments]
         floor = [0.0] * len(xs)
         for place, layer in enumerate(self.layers):
@@ -212,8 +236,10 @@ class _Row:
         right = died is not None and died > 0.5 * high  # the word stands on the side with room
         self.word.set_x((died or 0.0) + (-0.03 if right else 0.03) * high)
         self.word.set_horizontalalignment("right" if right else "left")
+        before = self.word.get_text()
         self.word.set_text(death_text(lane) if died is not None else "")
-        self.facts.set_text(_facts(lane))
+        settled = self.facts.update(_facts(lane), settled=lane.attempts > 0 or not xs)
+        return settled or before != self.word.get_text()
 
 
 def _facts(lane: Lane) -> str:
@@ -252,12 +278,12 @@ class _Bars:
             axes.add_patch(bar)
         self.whiskers = [axes.plot([], [], color=INK, linewidth=1.4, marker="|", markersize=7)[0]
                          for _ in keys]  # fmt: skip
-        self.words = [
-            axes.text(1.04, row, "", transform=axes.get_yaxis_transform(), fontsize=8, color=INK,
-                      va="center", linespacing=1.25)
-            for row in range(len(keys))
-        ]  # fmt: skip
-        self.moving: list[Artist] = [*self.bars, *self.whiskers, *self.words]
+        self.words = [_Words(partial(
+            axes.text, 1.04, row, "", transform=axes.get_yaxis_transform(), fontsize=8, color=INK,
+            va="center", linespacing=1.25,
+        )) for row in range(len(keys))]  # fmt: skip
+        texts = [words.now for words in self.words]
+        self.moving: list[Artist] = [*self.bars, *self.whiskers, *texts]
 
     def update(self, lanes: Sequence[Lane]) -> bool:
         ends = [lane.rate.median for lane in lanes if lane.rate is not None]
@@ -274,7 +300,8 @@ class _Bars:
                 [rate.low, min(rate.high, high)] if rate and spread else [],
                 [row, row] if spread else [],
             )
-            self.words[row].set_text(_bar_words(lane))
+            settled = lane.attempts > 0
+            changed |= self.words[row].update(_bar_words(lane), settled=settled)
         return changed
 
 

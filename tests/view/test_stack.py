@@ -152,17 +152,18 @@ def test_layers_are_stacked_and_a_death_is_marked_by_shape_and_word(result: Any)
     assert list(died.cross.get_xdata()) == pytest.approx([3.5])
     assert lived.word.get_text() == ""
     assert list(lived.cross.get_xdata()) == []
-    assert "predicted 400 to 600 MiB" in lived.facts.get_text()
-    assert "10 MiB from disk" in lived.facts.get_text()
+    assert "predicted 400 to 600 MiB" in lived.facts.text
+    assert "10 MiB from disk" in lived.facts.text
     assert block.bars.bars[0].get_width() == pytest.approx(1.0)
-    assert block.bars.words[1].get_text() == "0 to 2 of 10\nthen dead"
+    assert block.bars.words[1].text == "0 to 2 of 10\nthen dead"
 
 
 def test_nothing_overlaps_and_nothing_is_cut(result: Any) -> None:
     figure, drawing = draw(result)
     figure.canvas.draw()
     renderer, (block,) = figure.canvas.get_renderer(), drawing.blocks
-    texts = [row.facts for row in block.rows] + block.bars.words + list(figure.texts)
+    texts = [row.facts.rest for row in block.rows] + list(figure.texts)
+    texts += [words.rest for words in block.bars.words]
     texts += [text for row in block.rows for text in row.axes.texts]
     for row in block.rows:
         texts += [label for label in row.axes.get_yticklabels() if label.get_text()]
