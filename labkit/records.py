@@ -165,14 +165,19 @@ class Setting:
         return self.params[name]
 
 
+def _known(kind: Any, raw: Mapping[str, Any]) -> dict[str, Any]:
+    """Without fields that a later version added: an older reader still opens the run."""
+    return {name: value for name, value in raw.items() if name in kind.__slots__}
+
+
 def setting_from_json(raw: Mapping[str, Any]) -> Setting:
     """The setting of ``dataclasses.asdict``'s form."""
     budget, predicted = raw.get("budget"), raw.get("predicted_peak_bytes")
     rest = {
-        "budget": MemoryBudget(**budget) if budget else None,
+        "budget": MemoryBudget(**_known(MemoryBudget, budget)) if budget else None,
         "predicted_peak_bytes": (predicted[0], predicted[1]) if predicted else None,
     }
-    return Setting(**{**raw, **rest})
+    return Setting(**{**_known(Setting, raw), **rest})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -254,7 +259,7 @@ class Environment:
 
 def environment_from_json(raw: Mapping[str, Any]) -> Environment:
     """The environment of ``dataclasses.asdict``'s form; unknown fields are ignored."""
-    return Environment(**{k: v for k, v in raw.items() if k in Environment.__slots__})
+    return Environment(**_known(Environment, raw))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

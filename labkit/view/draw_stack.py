@@ -104,13 +104,18 @@ class _Words:
 
     def __init__(self, make: Callable[[], Text]) -> None:
         self.now, self.rest = make(), make()
+        self._state: tuple[bool, int] | None = None
 
-    def update(self, text: str, *, settled: bool) -> bool:
+    def update(self, text: str, lane: Lane) -> bool:
         """Show a text; returns whether what does not move changed."""
-        before = self.rest.get_text()
-        self.now.set_text("" if settled else text)
-        self.rest.set_text(text if settled else "")
-        return before != self.rest.get_text()
+        running = bool(lane.moments) and not lane.attempts
+        self.now.set_text(text if running else "")
+        state = (running, lane.attempts)
+        if state == self._state:
+            return False
+        self._state = state
+        self.rest.set_text("" if running else text)
+        return True
 
     @property
     def text(self) -> str:
@@ -238,7 +243,7 @@ class _Row:
         self.word.set_horizontalalignment("right" if right else "left")
         before = self.word.get_text()
         self.word.set_text(death_text(lane) if died is not None else "")
-        settled = self.facts.update(_facts(lane), settled=lane.attempts > 0 or not xs)
+        settled = self.facts.update(_facts(lane), lane)
         return settled or before != self.word.get_text()
 
 
@@ -300,8 +305,7 @@ class _Bars:
                 [rate.low, min(rate.high, high)] if rate and spread else [],
                 [row, row] if spread else [],
             )
-            settled = lane.attempts > 0
-            changed |= self.words[row].update(_bar_words(lane), settled=settled)
+            changed |= self.words[row].update(_bar_words(lane), lane)
         return changed
 
 
