@@ -11,6 +11,7 @@ import os
 import signal
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Literal
@@ -78,6 +79,8 @@ def start(
     live = LiveRun(ref, experiment, asked, runs_root=runs_folder())
     try:
         environment = _environment_here()
+        if experiment.fresh == "cold":
+            environment = _with_footprint(environment, experiment.preload)
         settings = plans.make_settings(experiment, asked.params, environment)
         datasets, prepare, folders = _plan_datasets(settings, environment)
     except BaseException:
@@ -108,6 +111,16 @@ def _environment_here() -> Environment:
     while not folder.exists():  # free space can be asked only of a folder that is there
         folder = folder.parent
     return read_environment(folder, budget_mechanism=available_mechanism())
+
+
+def _with_footprint(environment: Environment, modules: tuple[str, ...]) -> Environment:
+    """The same with what a trial holds before its first sample: two seconds, once a process."""
+    from labkit.measure.footprint import measure_footprint
+
+    found = measure_footprint(modules)
+    if found is None:
+        return environment
+    return replace(environment, base_bytes=found.base_bytes, worker_bytes=found.worker_bytes)
 
 
 def _specs(settings: Sequence[Setting]) -> dict[str, DatasetSpec]:

@@ -33,6 +33,7 @@ class Stack:
     """Memory over time against the limit, stacked, a lane per setting; rates beside it."""
 
     y_label: str
+    rate_label: str = "samples per second"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

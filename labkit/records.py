@@ -170,6 +170,10 @@ class Setting:
     dataset: dict[str, Any] | None = None
     """JSON form of a `data_gen.DatasetSpec`, or None when the experiment brings its own data."""
     budget: MemoryBudget | None = None
+    predicted_peak_bytes: tuple[int, int] | None = None
+    """Lowest and highest peak that `labkit.measure.prediction` expects of the whole tree."""
+    note: str = ""
+    """What a reader must know of its story, as the figure writes it beside the story's name."""
 
     @property
     def key(self) -> str:
@@ -181,11 +185,19 @@ class Setting:
         return self.params[name]
 
 
+def _known(kind: Any, raw: Mapping[str, Any]) -> dict[str, Any]:
+    """Without fields that a later version added: an older reader still opens the run."""
+    return {name: value for name, value in raw.items() if name in kind.__slots__}
+
+
 def setting_from_json(raw: Mapping[str, Any]) -> Setting:
     """The setting of ``dataclasses.asdict``'s form."""
-    budget = raw.get("budget")
-    rest = {name: value for name, value in raw.items() if name != "budget"}
-    return Setting(**rest, budget=MemoryBudget(**budget) if budget else None)
+    budget, predicted = raw.get("budget"), raw.get("predicted_peak_bytes")
+    rest = {
+        "budget": MemoryBudget(**_known(MemoryBudget, budget)) if budget else None,
+        "predicted_peak_bytes": (predicted[0], predicted[1]) if predicted else None,
+    }
+    return Setting(**{**_known(Setting, raw), **rest})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -259,11 +271,15 @@ class Environment:
     """Cores kept busy by others while it was measured."""
     budget_mechanism: str = "none"
     labkit: str = ""
+    base_bytes: int | None = None
+    """What a trial's process held that had imported all and read nothing; None: not measured."""
+    worker_bytes: int | None = None
+    """What each loader worker of it added before it had read anything."""
 
 
 def environment_from_json(raw: Mapping[str, Any]) -> Environment:
     """The environment of ``dataclasses.asdict``'s form; unknown fields are ignored."""
-    return Environment(**{k: v for k, v in raw.items() if k in Environment.__slots__})
+    return Environment(**_known(Environment, raw))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -312,6 +328,9 @@ class Experiment:
     """Parameter values that replace the defaults at small size."""
     repeats: int = 5
     small_repeats: int = 2
+    repeated: Literal["all", "deaths"] = "all"
+    """``deaths``: a setting whose first trial completes is not measured again; its interval comes
+    from within the attempt. Samples of a gigabyte are too dear for five rounds."""
     fresh: Literal["cold", "forked"] = "forked"
     preload: tuple[str, ...] = ()
     """Modules that `make_loader` imports: a host imports them once, before it forks."""

@@ -25,7 +25,7 @@ from labkit.records import (
     environment_from_json,
     setting_from_json,
 )
-from labkit.summary import Interval, Summary
+from labkit.summary import Interval, SettingSummary, Summary
 
 if TYPE_CHECKING:
     from labkit.view.picture import Picture
@@ -109,8 +109,9 @@ class Result:
 
     @property
     def errors(self) -> tuple[str, ...]:
-        """Tracebacks of failed trials, as they came."""
-        ends = (e.body for e in self.events if isinstance(e.body, TrialEnded))
+        """Tracebacks of failed trials, as they came; running out of memory is a result."""
+        bodies = (e.body for e in self.events if isinstance(e.body, TrialEnded))
+        ends = (end for end in bodies if end.status != Status.OUT_OF_MEMORY)
         return tuple(t for t in (end.evidence.get("traceback", "") for end in ends) if t)
 
     @property
@@ -160,24 +161,35 @@ class Result:
             "verdicts": [
                 asdict(verdict) | {"outcome": verdict.outcome.value} for verdict in self.verdicts
             ],
-            "settings": [
-                {
-                    "params": dict(item.setting.params)
-                    | ({"story": item.setting.story} if item.setting.story else {}),
-                    "status": item.status.value,
-                    "trials": len(item.trials),
-                    "samples_per_second": _interval(item.samples_per_second),
-                    "first_batch_seconds": item.first_batch_seconds,
-                    "wait_share": item.wait_share,
-                    "cpu_seconds_per_sample": item.cpu_seconds_per_sample,
-                    "peak_bytes": item.peak_bytes,
-                }
-                for item in self.summary
-            ],
+            "settings": [self._setting_json(item) for item in self.summary],
             "environment": asdict(self.environment),
             "overhead": self.overhead,
             "run_path": str(self.path),
         }
+
+    def _setting_json(self, item: SettingSummary) -> dict[str, Any]:
+        setting = item.setting
+        found: dict[str, Any] = {
+            "params": dict(setting.params) | ({"story": setting.story} if setting.story else {}),
+            "status": item.status.value,
+            "trials": len(item.trials),
+            "samples_per_second": _interval(item.samples_per_second),
+            "first_batch_seconds": item.first_batch_seconds,
+            "wait_share": item.wait_share,
+            "cpu_seconds_per_sample": item.cpu_seconds_per_sample,
+            "peak_bytes": item.peak_bytes,
+            "delivered": item.delivered,
+        }
+        if setting.predicted_peak_bytes is not None:
+            low, high = setting.predicted_peak_bytes
+            found["predicted_peak_bytes"] = {"low": low, "high": high}
+        if setting.budget is not None:
+            mechanism = item.mechanism or self.environment.budget_mechanism
+            limit = setting.budget.limit_bytes
+            found["budget"] = {"limit_bytes": limit, "mechanism": mechanism}
+        if item.death is not None:
+            found["evidence"] = item.death
+        return found
 
     def __repr__(self) -> str:
         from labkit.view.table import to_text

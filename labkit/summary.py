@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 from labkit.records import Setting, Status
 
@@ -86,6 +87,16 @@ class TrialSummary:
     """None when the loader was not instrumented."""
     facts: dict[str, tuple[float, ...]] = field(default_factory=dict)
     """What the steps returned, by name, a value for each batch that had it."""
+    seconds: float | None = None
+    """Of the whole attempt: from just before the loader was made to the end of the last batch."""
+    batch_bytes: int | None = None
+    """Of the largest batch that was delivered."""
+    block_rates: tuple[float, ...] = ()
+    """Samples per second of consecutive blocks of measured batches: the noise within a trial."""
+    device_read_bytes: int | None = None
+    """Read from the disk rather than the page cache; None where it was not sampled."""
+    evidence: dict[str, Any] = field(default_factory=dict)
+    """What the status rests on; see `labkit.events.TrialEnded`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,6 +113,23 @@ class SettingSummary:
     cpu_seconds_per_sample: float | None
     peak_bytes: int | None
     stages: StageSeconds
+
+    @property
+    def delivered(self) -> int | None:
+        """Samples that reached the consumer, in the trial that delivered fewest."""
+        return min((trial.samples for trial in self.trials), default=None)
+
+    @property
+    def mechanism(self) -> str | None:
+        """What enforced the budget, as the trials say; None when they do not."""
+        found = (trial.evidence.get("mechanism") for trial in self.trials)
+        return next((str(name) for name in found if name), None)
+
+    @property
+    def death(self) -> dict[str, Any] | None:
+        """The evidence of the first trial that ran out of memory."""
+        ends = (t.evidence for t in self.trials if t.status is Status.OUT_OF_MEMORY)
+        return next(ends, None)
 
     @property
     def rates(self) -> dict[int, float]:

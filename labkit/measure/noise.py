@@ -158,6 +158,19 @@ def bands(rates: Mapping[Name, Rates]) -> dict[Name, Interval]:
     return found
 
 
+def within_band(band: Interval | None, blocks: Sequence[Sequence[float]]) -> Interval | None:
+    """The band of a setting that was measured in one round, from blocks within that round.
+
+    Args:
+        band: of `bands`; kept as it is when there were more rounds.
+        blocks: rates of consecutive blocks, a sequence per completed trial.
+    """
+    if band is None or len(blocks) != 1 or len(blocks[0]) < MIN_PAIRS:
+        return band
+    factor = math.exp(_half_width([math.log(rate) for rate in blocks[0]]))
+    return Interval(median=band.median, low=band.median / factor, high=band.median * factor)
+
+
 def _round_effect(turn: int, others: Sequence[tuple[Rates, float]]) -> float:
     """How much faster the others were in this round than usual, in logs; 0 without others."""
     deviations = [logs[turn] - centre for logs, centre in others if turn in logs]

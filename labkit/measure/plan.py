@@ -87,8 +87,9 @@ def make_settings(
 
 
 def make_trials(
-    settings: Sequence[Setting], first: int, experiment: Experiment, asked: Asked
-) -> list[Trial]:
+    settings: Sequence[Setting], first: int, experiment: Experiment, asked: Asked,
+    rounds: Sequence[int] | None = None,
+) -> list[Trial]:  # fmt: skip
     """Setting x repeat: rounds one after the other, random order within each.
 
     Args:
@@ -96,10 +97,11 @@ def make_trials(
         first: index of the first of them within the run; ids are ``<index>-<repeat>``.
         experiment: says whether trials are cold or forked.
         asked: repeats, seed and timeout.
+        rounds: which repeats; all that were asked for when None.
     """
     order = random.Random(f"{asked.seed}-{first}")
     trials: list[Trial] = []
-    for repeat in range(asked.repeats):
+    for repeat in range(asked.repeats) if rounds is None else rounds:
         indices = list(range(len(settings)))
         order.shuffle(indices)
         trials.extend(

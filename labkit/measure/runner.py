@@ -28,7 +28,7 @@ from labkit.measure.leftovers import clean_up
 from labkit.measure.plan import Asked
 from labkit.measure.store import EventTail, EventWriter, RunFolder, create_run, write_json
 from labkit.measure.summary import summarise
-from labkit.records import Environment, Experiment, Setting, Status
+from labkit.records import Environment, Experiment, Setting, Status, Trial
 
 _KILL_AFTER_SECONDS = 8.0
 """A warden that was told to stop and is still there after this long is ended by force."""
@@ -61,6 +61,7 @@ class Run:
         self.settings = ()
         self.folder = create_run(runs_root, experiment.name, plans.draft(ref, experiment, asked))
         self.trials_total = 0
+        self._ordered: set[str] = set()
         self._ended = 0
         self._events: list[Event] = []
         self._tail = EventTail(self.folder)
@@ -118,8 +119,29 @@ class Run:
             self._warden.stdin.flush()
 
     def _order_trials(self, settings: Sequence[Setting], first: int) -> None:
-        trials = plans.make_trials(settings, first, self.experiment, self.asked)
+        rounds = range(1 if self.experiment.repeated == "deaths" else self.asked.repeats)
+        self._order(plans.make_trials(settings, first, self.experiment, self.asked, rounds))
+
+    def _deaths_again(self) -> list[Trial]:
+        """The other rounds of settings that died in their first; each is asked for once."""
+        if self.experiment.repeated != "deaths" or self._stop_asked is not None:
+            return []
+        died = {
+            event.trial
+            for event in self._events
+            if isinstance(event.body, TrialEnded) and event.body.status == Status.OUT_OF_MEMORY
+        }
+        rounds = range(1, self.asked.repeats)
+        trials = plans.make_trials(self.settings, 0, self.experiment, self.asked, rounds)
+        return [
+            trial
+            for trial in trials
+            if f"{trial.id.partition('-')[0]}-0" in died and trial.id not in self._ordered
+        ]
+
+    def _order(self, trials: Sequence[Trial]) -> None:
         self.trials_total += len(trials)
+        self._ordered.update(trial.id for trial in trials)
         self._send({"op": "trials", "trials": [trial.to_json() for trial in trials]})
 
     @property
@@ -157,6 +179,9 @@ class Run:
 
     def _go_on_or_finish(self) -> None:
         """All that was asked is measured: ask the experiment whether it wants more."""
+        if again := self._deaths_again():
+            self._order(again)
+            return
         more: list[Setting] = []
         if self.experiment.refine is not None and self._stop_asked is None:
             known = {setting.key for setting in self.settings}

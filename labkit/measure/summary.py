@@ -26,8 +26,9 @@ from labkit.events import (
     WarningCaught,
     place_of,
 )
+from labkit.measure.delivery import block_rates
 from labkit.measure.flow import flow_of
-from labkit.measure.noise import bands
+from labkit.measure.noise import bands, within_band
 from labkit.records import Setting, Status
 from labkit.summary import SettingSummary, StageSeconds, Summary, TrialSummary
 
@@ -47,6 +48,7 @@ class _Record:
     """Moment at which the batch's step had ended, and the batch."""
     built: dict[tuple[int, int], BatchBuilt] = field(default_factory=dict)
     peak: int | None = None
+    read_bytes: int | None = None
 
     def split(
         self, setting: Setting
@@ -112,12 +114,15 @@ def _take(record: _Record, event: Event) -> None:
             record.loaded.append((event.t, body))
         case MemorySampled() as body:
             record.peak = max(record.peak or 0, body.total)
+        case CountersSampled() as body:
+            record.read_bytes = max(record.read_bytes or 0, body.device_read_bytes)
         case TrialEnded() as body:
             record.ended = body
 
 
 def _trial(name: str, setting: Setting, repeat: int, record: _Record) -> TrialSummary:
-    _, _, measured = record.split(setting)
+    start, _, measured = record.split(setting)
+    moments = [(t, batch.samples) for t, batch in measured]
     wait = sum(batch.wait_seconds for _, batch in measured)
     whole = wait + sum(batch.step_seconds for _, batch in measured)
     ended, started = record.ended, record.started
@@ -133,11 +138,16 @@ def _trial(name: str, setting: Setting, repeat: int, record: _Record) -> TrialSu
         first_batch_seconds=_first_batch(record),
         wait_share=wait / whole if whole > 0 else None,
         cpu_seconds_per_sample=_cpu(record, setting),
-        peak_bytes=record.peak,
+        peak_bytes=_peak(record),
         stages=_stages(record, setting),
         launch=started.launch if started else "",
         flow=flow_of(started.pid if started else None, record.loaded, record.built),
         facts=_facts(record),
+        seconds=record.loaded[-1][0] - started.started if started and record.loaded else None,
+        batch_bytes=max((batch.num_bytes for _, batch in record.loaded), default=None),
+        block_rates=block_rates(start, moments, _workers(setting)) if start is not None else (),
+        device_read_bytes=record.read_bytes,
+        evidence=ended.evidence if ended else {},
     )
 
 
@@ -148,6 +158,17 @@ def _facts(record: _Record) -> dict[str, tuple[float, ...]]:
         for name, value in batch.facts.items():
             found.setdefault(name, []).append(value)
     return {name: tuple(values) for name, values in found.items()}
+
+
+def _workers(setting: Setting) -> int:
+    value = setting.params.get("workers", 1)
+    return value if isinstance(value, int) else 1
+
+
+def _peak(record: _Record) -> int | None:
+    """The highest sample, or what the warden saw between two samples where that is higher."""
+    seen = record.ended.evidence.get("peak_bytes") if record.ended else None
+    return max((value for value in (record.peak, seen) if value), default=None)
 
 
 def _rate(record: _Record, setting: Setting) -> float | None:
@@ -228,13 +249,14 @@ def _settings(
     found = []
     for number, setting in enumerate(settings):
         own = trials[number]
+        blocks = [trial.block_rates for trial in own if trial.status is Status.COMPLETED]
         statuses = {trial.status for trial in own if trial.trial not in running}
         found.append(
             SettingSummary(
                 setting=setting,
                 trials=tuple(own),
                 status=next((s for s in _WORST_FIRST if s in statuses), Status.CANCELLED),
-                samples_per_second=drawn.get(number),
+                samples_per_second=within_band(drawn.get(number), blocks),
                 first_batch_seconds=_median(trial.first_batch_seconds for trial in own),
                 wait_share=_median(trial.wait_share for trial in own),
                 cpu_seconds_per_sample=_median(trial.cpu_seconds_per_sample for trial in own),

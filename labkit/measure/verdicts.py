@@ -203,6 +203,26 @@ def counted(
     )
 
 
+def measured(
+    name: str, story: str, what: str, effect: float, direction: Literal["above", "below"],
+    notes: tuple[str, ...],
+) -> Verdict:  # fmt: skip
+    """The verdict on a number that has no noise, such as the bytes of a batch."""
+    entry = claim(name)
+    assert entry.threshold is not None
+    exact = RatioInterval(ratio=effect, low=effect, high=effect, pairs=1)
+    return Verdict(
+        claim=name,
+        story=story,
+        outcome=decide(exact, entry.threshold, direction, entry.margin),
+        effect=effect,
+        interval=None,
+        threshold=entry.threshold,
+        sentence=f"{_lead(story)}{what} (the claim needs {direction} {entry.threshold:,g}).",
+        reasons=notes,
+    )
+
+
 def cannot_tell(name: str, story: str, what: str, reasons: tuple[str, ...]) -> Verdict:
     """The verdict when a needed part is missing."""
     return Verdict(

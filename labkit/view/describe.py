@@ -5,9 +5,13 @@ It must not draw and must not import a drawing library.
 
 from __future__ import annotations
 
-from labkit.figures import Curves, Lanes
+from collections.abc import Sequence
+
+from labkit.figures import Curves, Lanes, Stack
 from labkit.summary import Flow, SettingSummary
-from labkit.units import format_rate
+from labkit.units import format_bytes, format_rate
+from labkit.view.drawn import from_result
+from labkit.view.lanes_of_memory import Lane, death_text, delivered_text, lanes_of
 from labkit.view.run_protocol import ResultLike
 
 _NAMED = 8
@@ -21,6 +25,8 @@ def describe(result: ResultLike) -> str:
             return _describe_curves(result, spec)
         case Lanes():
             return " ".join(_describe_lanes(item) for item in result.summary)
+        case Stack() as spec:
+            return _describe_stack(result, spec)
     raise NotImplementedError(f"a text for {type(result.experiment.figure).__name__}")
 
 
@@ -66,3 +72,29 @@ def _describe_story(result: ResultLike, story: str) -> str:
     _, best, label = max(found, key=lambda item: item[1])
     ends = f"{format_rate(found[0][1])} at {found[0][2]}, {format_rate(found[-1][1])} at"
     return f"{name}{ends} {found[-1][2]}; the highest is {format_rate(best)} at {label}."
+
+
+def _describe_stack(result: ResultLike, spec: Stack) -> str:
+    intro = f"{spec.y_label.capitalize()} over time against its limit, and {spec.rate_label}."
+    lanes = lanes_of(from_result(result))
+    stories = dict.fromkeys(lane.setting.story for lane in lanes)
+    told = (_describe_memory([i for i in lanes if i.setting.story == story]) for story in stories)
+    return " ".join([intro, *told])
+
+
+def _describe_memory(lanes: Sequence[Lane]) -> str:
+    setting = lanes[0].setting
+    name = ", ".join(filter(None, (setting.story, setting.note)))
+    told = "; ".join(map(_describe_lane_of_memory, lanes))
+    return f"{name}: {told}." if name else f"{told}."
+
+
+def _describe_lane_of_memory(lane: Lane) -> str:
+    setting = lane.setting
+    limit = f" of {format_bytes(setting.budget.limit_bytes)}" if setting.budget else ""
+    if not lane.attempts:
+        return f"{setting.label}: not measured"
+    peak = f"peak {format_bytes(lane.peak)}{limit}" if lane.peak else "no peak sampled"
+    rate = f", {format_rate(lane.rate.median)} a second" if lane.rate and not lane.deaths else ""
+    end = death_text(lane) or "lived"
+    return f"{setting.label} delivered {delivered_text(lane)}{rate}, {end}, {peak}"

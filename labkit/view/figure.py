@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from labkit import figures
 from labkit.records import Environment, Experiment
 from labkit.view.drawn import Drawn
-from labkit.view.style import DPI, HEIGHT, INK, PAPER, WIDTH
+from labkit.view.style import DPI, HEIGHT, INK, PAPER, WIDTH, height_of
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
@@ -33,9 +33,10 @@ class Drawing(Protocol):
         """Show these values; returns whether what does not move changed: all must be drawn."""
 
 
-def new_figure() -> Figure:
-    """An empty figure of the size that panels and pictures have, with its Agg canvas."""
-    figure = Figure(figsize=(WIDTH, HEIGHT), dpi=DPI)
+def new_figure(spec: figures.Figure | None = None) -> Figure:
+    """An empty figure of the size that its kind has in panels and pictures, with its Agg canvas."""
+    height = HEIGHT if spec is None else height_of(spec)
+    figure = Figure(figsize=(WIDTH, height), dpi=DPI)
     FigureCanvasAgg(figure)
     return figure
 
@@ -55,7 +56,8 @@ def new_drawing(
     """
     figure.clear()
     figure.set_facecolor(PAPER)
-    figure.text(0.065, 0.935, experiment.title, fontsize=13, color=INK, weight="bold")
+    top = 1 - 0.286 / figure.get_figheight()  # the same distance in figures of every height
+    figure.text(0.065, top, experiment.title, fontsize=13, color=INK, weight="bold")
     kind = _kind(experiment.figure)
     drawing: Drawing = kind(figure, experiment, drawn, environment, live=live)
     drawing.update(drawn)
@@ -73,4 +75,8 @@ def _kind(spec: figures.Figure) -> Any:
             from labkit.view.draw_lanes import LanesDrawing
 
             return LanesDrawing
+        case figures.Stack():
+            from labkit.view.draw_stack import StackDrawing
+
+            return StackDrawing
     raise NotImplementedError(f"a drawing of {type(spec).__name__}")

@@ -16,6 +16,7 @@ from labkit.events import (
     BatchLoaded,
     Event,
     ExperimentEnded,
+    MemorySampled,
     Prepared,
     Preparing,
     Queued,
@@ -51,6 +52,15 @@ class Point:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Held:
+    """Memory of a setting's trials, in bytes."""
+
+    now: int
+    """At the last sample."""
+    peak: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
     """A run at one moment; mappings are by `Setting.key` and hold only settings that were heard."""
 
@@ -69,6 +79,8 @@ class Snapshot:
     stages: Mapping[str, StageSeconds]
     statuses: Mapping[str, tuple[Status, ...]]
     """How each trial of the setting ended, in the order of the ends."""
+    memory: Mapping[str, Held]
+    """Only of settings with a budget."""
     traces: Mapping[str, tuple[Trace, ...]]
     """Empty unless the run is traced."""
     warnings: tuple[str, ...]
@@ -153,6 +165,7 @@ class Folder:
         self._warnings: dict[str, None] = {}
         self._deaths: list[str] = []
         self._ends: dict[int, list[Status]] = {}
+        self._held: dict[int, Held] = {}
         self._seconds: dict[int, list[float]] = {}
         """How long the trials of each setting took, starting and ending included."""
         self._mark: float | None = None
@@ -185,7 +198,11 @@ class Folder:
             case TrialStarted():
                 self._phase, self._running = Phase.MEASURING, event.trial
                 self._mark = event.t if self._mark is None else self._mark
+            case MemorySampled() as body:
+                if not self._hold(event.trial, body.total, body.total) and self._tracer is None:
+                    return
             case TrialEnded() as body:
+                self._hold(event.trial, 0, body.evidence.get("peak_bytes") or 0)
                 self._end_trial(event, body)
             case Queued(position=position, holder=holder):
                 before = "" if position == 1 else f" and {position - 1} more"
@@ -215,6 +232,16 @@ class Folder:
             found = _Tally(number=number, repeat=repeat, whole_epochs=whole)
             self._tallies[trial] = found
         return found
+
+    def _hold(self, trial: str, now: int, peak: int) -> bool:
+        """Take over what a trial holds; returns whether that is shown, which needs a budget."""
+        tally = self._tally(trial)
+        if tally is None or self._settings[tally.number].budget is None:
+            return False
+        before = self._held.get(tally.number)
+        highest = max(peak, before.peak if before else 0)
+        self._held[tally.number] = Held(now=now, peak=highest)
+        return True
 
     def _end_trial(self, event: Event, body: TrialEnded) -> None:
         tally = self._tally(event.trial)
@@ -263,6 +290,7 @@ class Folder:
                 if (found := _mean_stages(tallies)) is not None
             },
             statuses={self._settings[n].key: tuple(ends) for n, ends in self._ends.items()},
+            memory={self._settings[n].key: held for n, held in self._held.items()},
             traces={}
             if self._tracer is None
             else {setting.key: self._tracer.of(setting.key) for setting in self._settings},

@@ -13,7 +13,7 @@ from labkit.view.fold import Folder, Phase, Snapshot
 from labkit.view.live_picture import LivePicture
 from labkit.view.run_protocol import LiveRun
 from labkit.view.status import progress, status_line
-from labkit.view.style import DPI, HEIGHT, WIDTH
+from labkit.view.style import DPI, HEIGHT, WIDTH, height_of
 
 _POLL_SECONDS = 0.05
 _TEXT_SECONDS = 0.25
@@ -42,6 +42,7 @@ class LiveBox:
             CPU seconds that this thread spent on it.
         """
         begun = time.thread_time()
+        self.image.layout.height = f"{height_of(run.experiment.figure) * DPI:.0f}px"
         traced = isinstance(run.experiment.figure, TRACED)
         folder = Folder(run.settings, run.trials_total, traced=traced)
         folder.take(run.events)

@@ -24,7 +24,7 @@ class LivePicture:
     def __init__(self, run: LiveRun) -> None:
         self._run = run
         self._settings = run.settings
-        self._figure = new_figure()
+        self._figure = new_figure(run.experiment.figure)
         self._canvas: Any = self._figure.canvas  # matplotlib leaves its methods untyped
         self._drawing: Drawing | None = None
         self._background: Any = None

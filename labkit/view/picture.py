@@ -19,7 +19,7 @@ def draw_result(result: ResultLike, figure: Figure | None = None) -> Figure:
     from labkit.view.drawn import from_result
     from labkit.view.figure import new_drawing, new_figure  # matplotlib takes 0.3 s to import
 
-    figure = new_figure() if figure is None else figure
+    figure = new_figure(result.experiment.figure) if figure is None else figure
     new_drawing(figure, result.experiment, from_result(result), result.environment)
     return figure
 

@@ -8,10 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from labkit.figures import Figure, Stack
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 WIDTH, HEIGHT, DPI = 11.0, 4.4, 100
+_TALL = 6.4
 # The picture brings its own background, so that it reads on a dark page as on a light one.
 PAPER, INK, GRID = "#fafafa", "#222222", "#dddddd"
 # Okabe and Ito's palette, told apart by the colour-blind: https://jfly.uni-koeln.de/color/
@@ -24,6 +27,11 @@ STAGES = (
 """Name, colour and hatching of each stage of a batch, the same in every figure."""
 
 _HEADROOM = 1.15
+
+
+def height_of(spec: Figure) -> float:
+    """Height in inches of a kind of figure: lanes of memory need room below one another."""
+    return _TALL if isinstance(spec, Stack) else HEIGHT
 
 
 def dress(axes: Axes, title: str) -> None:

@@ -6,6 +6,7 @@ import html
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from labkit.measure.delivery import asked_samples
 from labkit.records import Outcome, Status, Verdict
 from labkit.summary import Interval, SettingSummary, StageSeconds, Summary
 from labkit.units import format_bytes, format_rate, format_seconds
@@ -27,23 +28,47 @@ class Table:
     rows: tuple[tuple[str, ...], ...]
     words: int
 
+    @property
+    def widths(self) -> tuple[int, ...]:
+        """Characters of the longest cell of each column."""
+        return tuple(
+            max(map(len, column)) for column in zip(self.header, *self.rows, strict=True)
+        )
+
 
 def result_table(summary: Summary) -> Table:
-    """One row per setting: rate with its interval, first batch, wait, CPU time, peak."""
+    """One row per setting: rate with its interval, first batch, wait, CPU time, peak.
+
+    Where a setting has a budget, what was predicted, the limit and what was delivered as well.
+    """
     stories = any(item.setting.story for item in summary)
-    header = (
+    bounded = any(item.setting.budget for item in summary)
+    header: tuple[str, ...] = (
         "setting", "samples/s [low, high]", "first batch", "wait", "CPU ms/sample", "peak memory",
     )  # fmt: skip
+    if bounded:
+        header = (*header, "predicted", "limit", "delivered")
     rows = (
         (
             _label(item), _rate(item.samples_per_second), _seconds(item.first_batch_seconds),
             NONE if item.wait_share is None else f"{item.wait_share:.0%}",
             _milliseconds(item.cpu_seconds_per_sample),
             NONE if item.peak_bytes is None else format_bytes(item.peak_bytes),
+            *(_budget_cells(item) if bounded else ()),
         )
         for item in summary
     )  # fmt: skip
     return _with_stories(header, tuple(rows), summary, stories)
+
+
+def _budget_cells(item: SettingSummary) -> tuple[str, str, str]:
+    predicted, budget = item.setting.predicted_peak_bytes, item.setting.budget
+    low, high = (NONE, NONE) if predicted is None else map(format_bytes, predicted)
+    return (
+        NONE if predicted is None else f"{low} to {high}",
+        NONE if budget is None else format_bytes(budget.limit_bytes),
+        NONE if item.delivered is None else f"{item.delivered} of {asked_samples(item.setting)}",
+    )
 
 
 def stage_table(summary: Summary) -> Table | None:
@@ -107,8 +132,7 @@ def to_text(result: ResultLike) -> str:
 
 def _text(table: Table) -> str:
     lines = (table.header, *table.rows)
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    return "\n".join(_text_line(line, widths, table.words).rstrip() for line in lines)
+    return "\n".join(_text_line(line, table.widths, table.words).rstrip() for line in lines)
 
 
 def _text_line(line: Sequence[str], widths: Sequence[int], words: int) -> str:

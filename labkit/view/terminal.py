@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from rich.console import Console, Group, JustifyMethod, RenderableType
 from rich.live import Live
@@ -11,8 +11,9 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table as RichTable
 from rich.text import Text
 
+from labkit.measure.prediction import warning_of
 from labkit.records import Outcome, Setting, Status
-from labkit.units import format_rate
+from labkit.units import format_bytes, format_rate
 from labkit.view.describe import describe
 from labkit.view.fold import Folder, Phase, Snapshot
 from labkit.view.run_protocol import LiveRun, ResultLike
@@ -20,9 +21,8 @@ from labkit.view.status import progress, stage_word, status_line
 from labkit.view.table import Table, result_table, stage_table, to_text, verdict_line
 
 _REDRAW_SECONDS = 0.25
-_WIDE = 96
-"""Columns that the whole table needs; a narrower terminal does without these two:"""
-_LEFT_OUT = ("first batch", "CPU ms/sample")
+_LEFT_OUT = ("first batch", "CPU ms/sample", "wait", "predicted")
+"""Columns that a terminal too narrow for the table does without, in this order."""
 _STYLES = {
     Outcome.REPRODUCED: "green",
     Outcome.NOT_REPRODUCED: "yellow",
@@ -91,6 +91,9 @@ def _line_writer(run: LiveRun, console: Console) -> Paint:
             said = stage_word(snapshot)
             say(said)
 
+    for text in _warnings(run.settings):
+        say(text)
+
     def paint(snapshot: Snapshot, last: bool) -> None:
         nonlocal deaths
         ended = snapshot.phase is Phase.ENDED  # the last word comes after the last points
@@ -100,7 +103,9 @@ def _line_writer(run: LiveRun, console: Console) -> Paint:
             points = [point for point in snapshot.points.get(setting.key, ()) if point.ended]
             for point in points[counts.get(setting.key, 0) :]:
                 rate = format_rate(point.samples_per_second)
-                say(f"round {point.repeat + 1}, {_name(setting)}: {rate} samples/s")
+                held = snapshot.memory.get(setting.key)
+                peak = f", {_memory(setting, snapshot)}" if held is not None else ""
+                say(f"round {point.repeat + 1}, {_name(setting)}: {rate} samples/s{peak}")
             counts[setting.key] = len(points)
         for death in snapshot.deaths[deaths:]:
             say(death)
@@ -116,9 +121,10 @@ def _name(setting: Setting) -> str:
 
 
 def render(title: str, settings: tuple[Setting, ...], snapshot: Snapshot) -> RenderableType:
-    """The live table with its progress bar."""
+    """The live table with its progress bar; memory against its limit where there is one."""
     table = RichTable(title=Text(title), title_justify="left", box=None, pad_edge=False)
-    for name in ("story", "setting", "", "trials", "samples/s", ""):
+    bounded = any(setting.budget for setting in settings)
+    for name in ("story", "setting", "", "trials", "samples/s", *(["memory"] * bounded), ""):
         table.add_column(name, justify="right" if name in ("trials", "samples/s") else "left")
     medians = {setting.key: snapshot.median(setting.key) for setting in settings}
     for setting in settings:
@@ -128,15 +134,37 @@ def render(title: str, settings: tuple[Setting, ...], snapshot: Snapshot) -> Ren
             Text(setting.story), Text(setting.label), _mark(setting.key, snapshot),
             str(len(snapshot.statuses.get(setting.key, ()))),
             "-" if rate is None else format_rate(rate),
-            ProgressBar(total=best or 1.0, completed=rate or 0.0, width=24),
+            *([Text(_memory(setting, snapshot))] * bounded),
+            ProgressBar(total=best or 1.0, completed=rate or 0.0, width=12 if bounded else 24),
         )  # fmt: skip
     done, total = progress(snapshot)
     parts: list[RenderableType] = [
         table, ProgressBar(total=total, completed=done, width=60), Text(status_line(snapshot)),
     ]  # fmt: skip
+    if not snapshot.trials_done:
+        parts += [Text(text, style="yellow") for text in _warnings(settings)]
     parts.append(Text("Ctrl-C stops; what was measured stays", style="dim"))
     parts += [Text(death, style="red") for death in snapshot.deaths[-3:]]
     return Group(*parts)
+
+
+def _warnings(settings: Sequence[Setting]) -> list[str]:
+    """What will not fit, before it is tried."""
+    return list(filter(None, map(warning_of, settings)))
+
+
+def _memory(setting: Setting, snapshot: Snapshot) -> str:
+    """What the setting holds now, or has held at most, against its limit."""
+    if setting.budget is None:
+        return ""
+    limit = f"of {format_bytes(setting.budget.limit_bytes)}"
+    held = snapshot.memory.get(setting.key)
+    if held is not None and snapshot.running == setting.key:
+        return f"{format_bytes(held.now)} {limit}"
+    if held is not None:
+        return f"peak {format_bytes(held.peak)} {limit}"
+    predicted = setting.predicted_peak_bytes
+    return f"up to {format_bytes(predicted[1])} {limit}" if predicted else ""
 
 
 def _mark(key: str, snapshot: Snapshot) -> Text:
@@ -155,7 +183,7 @@ def print_result(result: ResultLike, console: Console) -> None:
     if console.is_terminal:
         for table in (result_table(result.summary), stage_table(result.summary)):
             if table is not None:
-                console.print(_rich(table, narrow=console.width < _WIDE))
+                console.print(_rich(table, console.width))
                 console.print()
     else:  # a file or a pipe has no width: every column, unwrapped
         console.print(Text(to_text(result)), soft_wrap=True)
@@ -168,9 +196,8 @@ def print_result(result: ResultLike, console: Console) -> None:
         console.print(Text(f"A library warned: {warning}", style="dim"))
 
 
-def _rich(table: Table, *, narrow: bool) -> RichTable:
-    left_out = _LEFT_OUT if narrow else ()
-    shown = [place for place, name in enumerate(table.header) if name not in left_out]
+def _rich(table: Table, width: int) -> RichTable:
+    shown = _columns_that_fit(table, width)
     drawn = RichTable(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for place in shown:
         justify: JustifyMethod = "left" if place < table.words else "right"
@@ -178,3 +205,12 @@ def _rich(table: Table, *, narrow: bool) -> RichTable:
     for row in table.rows:
         drawn.add_row(*(Text(row[place]) for place in shown))
     return drawn
+
+
+def _columns_that_fit(table: Table, width: int) -> list[int]:
+    shown = list(range(len(table.header)))
+    for name in _LEFT_OUT:
+        if sum(table.widths[place] + 2 for place in shown) <= width:
+            break
+        shown = [place for place in shown if table.header[place] != name]
+    return shown

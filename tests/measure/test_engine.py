@@ -104,6 +104,17 @@ def test_statuses(mode: str, status: str, words: str) -> None:
     assert none_left(result.path.name)
 
 
+def test_only_deaths_are_tried_again() -> None:
+    result = labkit.run(str(Path(LAB).with_name("dying_lab.py")), view="none")
+    lived, died = result.summary
+    assert [trial.repeat for trial in lived.trials] == [0]
+    assert [trial.repeat for trial in died.trials] == [0, 1, 2]
+    assert {trial.status for trial in died.trials} == {"out_of_memory"}
+    assert {trial.samples for trial in died.trials} == {3}, "what was delivered stays"
+    assert result.status == "completed"
+    assert result.errors == (), "running out of memory is a result"
+
+
 def test_memory_error_in_the_main_process_is_out_of_memory() -> None:
     result = labkit.run(LAB, view="none", workers=[0], mode="memory_error")
     assert result.summary.settings[0].status == "out_of_memory"

@@ -1,0 +1,318 @@
+"""How few workers fit, when one sample is a gigabyte: memory fills up until the loader dies.
+
+Two parts. `memory` reads whole volumes under a limit of nine of them above what the processes hold
+anyway: two workers fit, four and eight do not. `disk` reads smaller volumes with eight workers that
+do fit, with and without room for the page cache beside them. It must not import torch or
+labkit.datasets at import: the kernel imports this file.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from labkit.errors import ParameterError
+from labkit.figures import Stack
+from labkit.measure import instrument
+from labkit.measure.delivery import horizon_seconds
+from labkit.measure.delivery_verdicts import compare_blocks, compare_deaths, compare_delivery
+from labkit.measure.prediction import TYPICAL, Footprint, predicted_peak
+from labkit.measure.verdicts import cannot_tell, circumstances, measured
+from labkit.records import (
+    Context,
+    Environment,
+    Experiment,
+    MemoryBudget,
+    Needs,
+    Param,
+    Params,
+    Setting,
+    Trial,
+    Verdict,
+)  # fmt: skip
+from labkit.summary import SettingSummary, Summary
+from labkit.units import format_bytes
+
+MEMORY, DISK = "memory", "disk"
+VOLUMES, ROOM = 4, 9
+"""Volumes on disk, and volumes that the limit leaves room for: two workers peak at up to 7 of
+them, four at 10.5 of at most 13 (measured)."""
+LEAST_BATCHES = 24
+MANY, FEW = 8, 2
+_DISK_WORKERS, _DISK_PREFETCH, _DISK_VOLUMES, _DISK_EPOCHS = MANY, 2, 24, 4
+"""Of 24 volumes a limit with room for 25 in flight lets the cache keep few."""
+_SLACK_BYTES = 48 << 20
+"""Page tables, sockets, and the pages that the system needs to read ahead."""
+_STEPS = (1, 3 / 4, 1 / 2, 3 / 8)
+"""A sample that does not fit shrinks in few steps: each size is a dataset of its own on disk."""
+
+
+def settings(params: Params, environment: Environment) -> Sequence[Setting]:
+    """Every number of workers under one limit; then many workers with and without cache."""
+    sample = scaled(params["sample_mib"] << 20, environment)
+    found: list[Setting] = []
+    if MEMORY in params["part"]:
+        found += [_memory_setting(count, params, sample, environment)
+                  for count in params["workers"]]  # fmt: skip
+    if DISK in params["part"]:
+        found += [_disk_setting(room, params, sample, environment) for room in ("tight", "ample")]
+    return found
+
+
+def scaled(sample_bytes: int, environment: Environment) -> int:
+    """The size of sample that this machine can lend: the asked one, or the next step below.
+
+    Half of the available memory must hold the limit; shared memory must hold as many samples, or
+    the loader would die of that; the disk must hold both parts' volumes.
+    """
+    half = environment.memory_available_bytes // 2 - _footprint(environment).base_bytes
+    room = [half // ROOM, environment.disk_available_bytes // (3 * VOLUMES)]
+    if environment.shm_available_bytes is not None:
+        room.append(environment.shm_available_bytes // ROOM)
+    size, most = sample_bytes, max(1 << 20, min(room))
+    while size > most:
+        fitting = [step for step in _STEPS if size * step <= most]
+        if fitting:
+            size = int(size * fitting[0])
+        else:
+            size //= 4
+    return max(1 << 20, size >> 20 << 20)
+
+
+def _footprint(environment: Environment) -> Footprint:
+    if environment.base_bytes is None or environment.worker_bytes is None:
+        return TYPICAL
+    return Footprint(base_bytes=environment.base_bytes, worker_bytes=environment.worker_bytes)
+
+
+def _spec(layout: str, count: int, sample_bytes: int) -> dict[str, Any]:
+    # Here because data_gen brings numpy and PIL: half a second that listing labs need not pay.
+    from data_gen import DatasetSpec
+    from data_gen.spec import shape_for
+
+    shape = shape_for("volumes", sample_bytes)
+    stored: Any = "files" if layout == "mmap" else layout
+    return DatasetSpec(kind="volumes", layout=stored, count=count, shape=shape).to_json()
+
+
+def _memory_setting(
+    workers: int, params: Params, sample: int, environment: Environment
+) -> Setting:
+    spec, prefetch = _spec(params["layout"], VOLUMES, sample), params["prefetch_factor"]
+    read = math.prod(patch_shape(spec)) * 2 if params["read"] == "patch" else sample
+    batches = max(LEAST_BATCHES, *(count * (prefetch + 1) for count in params["workers"]))
+    footprint = _footprint(environment)
+    limit = footprint.base_bytes + ROOM * sample
+    if params["limit_mib"] is not None:
+        limit = _checked_limit(params["limit_mib"] << 20, environment)
+    values = {name: value for name, value in params.items() if name not in _NOT_OF_A_SETTING}
+    asked = params["sample_mib"] << 20
+    shrunk = "" if sample == asked else f", scaled down from {format_bytes(asked)} to fit here"
+    return Setting(
+        params={"workers": workers, **values, "sample_mib": sample >> 20},
+        label=_label(workers),
+        story=MEMORY,
+        x=workers,
+        warmup=min(workers * prefetch, batches // 2) or 2,
+        batches=batches - (min(workers * prefetch, batches // 2) or 2),
+        dataset=spec,
+        budget=MemoryBudget(limit_bytes=limit),
+        predicted_peak_bytes=predicted_peak(
+            workers=workers, prefetch_factor=prefetch, batch_bytes=params["batch_size"] * read,
+            batches=batches, footprint=footprint, copied=params["layout"] != "mmap",
+        ),
+        note=f"volumes of {format_bytes(sample)}{shrunk}",
+    )  # fmt: skip
+
+
+def _disk_setting(room: str, params: Params, sample: int, environment: Environment) -> Setting:
+    size = max(1 << 20, sample // 8 >> 20 << 20)
+    predicted = predicted_peak(
+        workers=_DISK_WORKERS, prefetch_factor=_DISK_PREFETCH, batch_bytes=size,
+        batches=_DISK_EPOCHS * _DISK_VOLUMES, footprint=_footprint(environment),
+    )  # fmt: skip
+    limit = predicted[1] + _SLACK_BYTES
+    if room == "ample":
+        limit += _DISK_VOLUMES * size * 11 // 10
+    layout = "files" if params["layout"] == "mmap" else params["layout"]
+    return Setting(
+        params={"workers": _DISK_WORKERS, "prefetch_factor": _DISK_PREFETCH, "batch_size": 1,
+                "layout": layout, "read": "whole", "cache": "cold", "step_ms": 0.0,
+                "sample_mib": size >> 20, "room": room},
+        label=f"{_label(_DISK_WORKERS)}, {room} limit",
+        story=DISK,
+        x=float(room == "ample"),
+        warmup=_DISK_VOLUMES,
+        batches=(_DISK_EPOCHS - 1) * _DISK_VOLUMES,
+        dataset=_spec(layout, _DISK_VOLUMES, size),
+        budget=MemoryBudget(limit_bytes=limit),
+        predicted_peak_bytes=predicted,
+        note=f"{_DISK_VOLUMES} volumes of {format_bytes(size)}, read {_DISK_EPOCHS} times from a "
+        "cold start",
+    )  # fmt: skip
+
+
+def _checked_limit(limit_bytes: int, environment: Environment) -> int:
+    most = environment.memory_available_bytes * 4 // 5
+    if limit_bytes <= most:
+        return limit_bytes
+    raise ParameterError(
+        asked=f"limit_mib={limit_bytes >> 20}",
+        found=f"{format_bytes(environment.memory_available_bytes)} of memory are available",
+        do=f"give at most {most >> 20}, four fifths of that",
+    )
+
+
+def _label(workers: int) -> str:
+    return f"{workers} worker{'' if workers == 1 else 's'}"
+
+
+def patch_shape(spec: dict[str, Any]) -> tuple[int, int, int]:
+    """A quarter of each edge of the spec's volumes: a 64th of the voxels."""
+    depth, height, width = (max(1, length // 4) for length in spec["shape"])
+    return depth, height, width
+
+
+def make_loader(trial: Trial, context: Context) -> Any:
+    """A DataLoader over the volumes, again and again in the same order, from a cold or warm cache.
+
+    Cold volumes are dropped from the page cache here, inside the trial: a control group is
+    charged for the pages that it is the first to read.
+    """
+    import torch
+    from torch.utils.data import DataLoader
+
+    from labkit.datasets import open_dataset
+    from labkit.datasets.page_cache import drop_page_cache
+
+    torch.set_num_threads(1)  # workers do this by themselves; 0 workers must be comparable
+    workers, size = trial["workers"], trial["batch_size"]
+    spec = trial.setting.dataset
+    assert context.dataset_folder is not None
+    assert spec is not None
+    if trial["cache"] == "cold":
+        drop_page_cache(context.dataset_folder)
+    batches = trial.setting.warmup + trial.setting.batches
+    if trial.setting.story == DISK:  # rates are compared: the loader must not run dry meanwhile
+        batches += workers * trial["prefetch_factor"]
+    dataset, collate = instrument(open_dataset(
+        context.dataset_folder,
+        access="mmap" if trial["layout"] == "mmap" else "read",
+        patch=patch_shape(spec) if trial["read"] == "patch" else None,
+        length=batches * size,
+    ))  # fmt: skip
+    return DataLoader(
+        dataset,
+        batch_size=size,
+        num_workers=workers,
+        prefetch_factor=trial["prefetch_factor"] if workers else None,
+        collate_fn=collate,
+    )
+
+
+def make_step(trial: Trial, context: Context) -> Callable[[Any], None]:
+    """A sleep that stands for an accelerator; nothing at `step_ms` 0."""
+    seconds = trial["step_ms"] / 1e3
+    return lambda batch: time.sleep(seconds) if seconds > 0 else None
+
+
+def judge(summary: Summary, environment: Environment) -> tuple[Verdict, ...]:
+    """K12 by how attempts ended, K14 by deliveries, K13 by rates, K9 by bytes of a batch."""
+    own = [item for item in summary if item.setting.story == MEMORY]
+    notes = circumstances(summary, environment)
+    shrunk = [item.setting.note for item in own if "scaled down" in item.setting.note]
+    scaled_notes = (*shrunk[:1], *notes)
+    many = (_label(MANY), summary.find(MEMORY, workers=MANY))
+    few = (_label(FEW), summary.find(MEMORY, workers=FEW))
+    return (
+        compare_deaths("K12", MEMORY, many, scaled_notes),
+        compare_delivery("K14", MEMORY, few, many, horizon_seconds(own), "above", scaled_notes),
+        _judge_disk(summary, environment, notes),
+        _judge_batch(own, scaled_notes),
+    )
+
+
+def _judge_disk(summary: Summary, environment: Environment, notes: tuple[str, ...]) -> Verdict:
+    """K13: the same eight workers with and without room for the page cache."""
+    tight, ample = summary.find(DISK, room="tight"), summary.find(DISK, room="ample")
+    for item in filter(None, (tight, ample)):
+        mechanism = item.mechanism or environment.budget_mechanism
+        if not mechanism.startswith(("control group", "systemd")):
+            why = f"{mechanism} bounds no page cache: only a control group evicts it"
+            return cannot_tell("K13", DISK, "the effect of a tight limit", (why, *notes))
+    told = tuple(
+        f"{item.setting.label} read {format_bytes(read)} from the disk"
+        for item in (tight, ample)
+        if item is not None and (read := _device_bytes(item)) is not None
+    )
+    named = (("tight limit", tight), ("ample limit", ample))
+    return compare_blocks("K13", DISK, *named, "below", (*told, *notes))
+
+
+def _device_bytes(item: SettingSummary) -> int | None:
+    found = [trial.device_read_bytes for trial in item.trials if trial.device_read_bytes]
+    return max(found, default=None)
+
+
+def _judge_batch(own: Sequence[SettingSummary], notes: tuple[str, ...]) -> Verdict:
+    """K9: what a batch of the run weighed, and the largest that its limit would hold."""
+    weighed = [trial.batch_bytes for item in own for trial in item.trials if trial.batch_bytes]
+    if not weighed:
+        return cannot_tell("K9", MEMORY, "bytes of a batch", ("no batch was delivered", *notes))
+    setting, size = own[0].setting, max(weighed)
+    assert setting.budget is not None
+    samples = setting["batch_size"]
+    fitting = max(samples, setting.budget.limit_bytes // 3 // (size // samples))
+    largest = size // samples * fitting
+    what = (
+        f"a batch of {samples} took {size / 1e6:,.0f} MB; without workers, where memory holds "
+        f"three batches, the largest that fits has {fitting} volumes, {largest / 1e6:,.0f} MB"
+    )
+    return measured("K9", MEMORY, what, float(largest), "above", notes)
+
+
+_NOT_OF_A_SETTING = ("workers", "part", "limit_mib")
+EXPERIMENT = Experiment(
+    name="heavy_volumes",
+    title="How many workers fit when a sample is a gigabyte",
+    question="Why do eight workers kill the job, and how many fit?",
+    claims=("K9", "K12", "K13", "K14"),
+    params=(
+        Param(name="workers", label="workers", sweep=True, default=(0, 1, 2, 4, 8), low=0, high=64,
+              help="numbers of workers of the memory part"),
+        Param(name="prefetch_factor", label="prefetch factor", default=2, low=1, high=16,
+              help="batches that each worker keeps in flight"),
+        Param(name="batch_size", label="batch size", default=1, low=1, high=64,
+              help="volumes in a batch"),
+        Param(name="limit_mib", label="limit (MiB)", default=None, low=64, high=1 << 24,
+              help="memory that all processes of a trial may hold; by default nine samples above"
+              " what they hold anyway"),
+        Param(name="sample_mib", label="sample (MiB)", default=1024, low=1, high=8192,
+              help="size of a volume; scaled down where half of the free memory is too little"),
+        Param(name="layout", label="layout", default="files",
+              choices=("files", "hdf5", "lmdb", "mmap"),
+              help="how volumes lie on disk; mmap maps loose files"),
+        Param(name="read", label="read", default="whole", choices=("whole", "patch"),
+              help="the whole volume, or one patch of a 64th of it"),
+        Param(name="cache", label="page cache", default="warm", choices=("warm", "cold"),
+              help="warm: as the run finds it; cold: dropped before each attempt"),
+        Param(name="step_ms", label="step (ms)", default=0.0, low=0, high=10_000,
+              help="milliseconds that the consumer sleeps per batch, standing for an accelerator"),
+        Param(name="part", label="part", sweep=True, default=(MEMORY, DISK), choices=(MEMORY, DISK),
+              help="memory: workers under a limit; disk: what a tight limit does to the cache"),
+    ),
+    settings=settings,
+    make_loader=make_loader,
+    make_step=make_step,
+    judge=judge,
+    needs=Needs(seconds=240, disk_bytes=8 << 30, memory_bytes=10 << 30),
+    small={"sample_mib": 64},
+    repeats=3,
+    small_repeats=2,
+    repeated="deaths",
+    fresh="cold",
+    preload=("labkit.datasets.map_style", "labkit.datasets.from_files"),
+    figure=Stack(y_label="memory", rate_label="finished volumes per second"),
+)  # fmt: skip
