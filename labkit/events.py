@@ -122,6 +122,8 @@ class MemorySampled:
     """Shared-memory files of the tree, each counted once by inode, unlinked ones included."""
     cache: int
     """Page cache charged to the trial's control group; 0 where there is no such group."""
+    held: bool = False
+    """Whether the trial asked for it, and kept its consumer still meanwhile."""
     source: str
     """How it was read: one of `MEMORY_SOURCES`."""
     group_bytes: int | None = None
@@ -165,6 +167,8 @@ class CountersSampled:
     device_read_bytes: int
     load: float
     """Cores kept busy by processes that are not of this run since the last sample; -1 unknown."""
+    held: bool = False
+    """Whether the trial asked for it, as for the memory sampled with it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

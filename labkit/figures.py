@@ -48,9 +48,7 @@ class HeatMap:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bars:
-    """A group of bars per setting, for costs that are not rates."""
-
-    value_label: str
+    """What workers cost, a row per setting: seconds until the first batch, memory per worker."""
 
 
 Figure = Curves | Lanes | Stack | HeatMap | Bars

@@ -236,6 +236,8 @@ class Context:
     rank: int = 0
     world_size: int = 1
     host: str = ""
+    look_file: str | None = None
+    """For `labkit.measure.look`; None where nobody watches."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

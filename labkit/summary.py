@@ -60,6 +60,22 @@ class Flow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Costs:
+    """What a trial's workers cost beside the work; None where it was not seen."""
+
+    first_wait_seconds: float | None
+    """Wait for the first batch of the first epoch, the start of workers included."""
+    later_wait_seconds: float | None
+    """The same for later epochs, their median."""
+    worker_private_bytes: float | None
+    """Private memory of a worker while the consumer was held, mean over workers."""
+    worker_anonymous_bytes: float | None
+    """Anonymous PSS of a worker at that moment, mean over workers."""
+    switches_per_sample: float | None
+    """Context switches of the tree per sample, between the first and the last held moment."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TrialSummary:
     """One trial's numbers; those that a died trial did not reach are None."""
 
@@ -85,6 +101,8 @@ class TrialSummary:
     launch: str
     flow: Flow | None = None
     """None when the loader was not instrumented."""
+    costs: Costs | None = None
+    """None when it died before its first batch."""
     facts: dict[str, tuple[float, ...]] = field(default_factory=dict)
     """What the steps returned, by name, a value for each batch that had it."""
     seconds: float | None = None

@@ -9,6 +9,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Collection
+from dataclasses import replace
 
 from labkit.events import CountersSampled, MemorySampled
 from labkit.measure import memory, processes
@@ -89,20 +90,23 @@ class Sampler:
         """Whether the next sample may be taken."""
         return self._clock() >= self.due_at
 
-    def sample(self) -> tuple[MemorySampled, CountersSampled]:
-        """Look at the tree once."""
+    def sample(self, *, held: bool = False) -> tuple[MemorySampled, CountersSampled]:
+        """Look at the tree once; `held` marks a sample that the trial asked for."""
         start = time.process_time()
         pids = [self.main_pid, *processes.descendants(self.main_pid, quick=True)]
         for pid in pids:
             if pid not in self.seen:
                 self.seen[pid] = processes.start_mark(pid)
         sampled = memory.sample_memory(pids, self.main_pid, self.group)
+        if held:
+            sampled = replace(sampled, held=True)
         voluntary, involuntary, read_bytes = processes.counters(pids)
         counted = CountersSampled(
             voluntary_switches=voluntary,
             involuntary_switches=involuntary,
             device_read_bytes=read_bytes,
             load=self._load.read(pids),
+            held=held,
         )
         self.peak_bytes = max(self.peak_bytes, sampled.total)
         cost = time.process_time() - start

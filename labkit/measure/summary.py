@@ -26,6 +26,7 @@ from labkit.events import (
     WarningCaught,
     place_of,
 )
+from labkit.measure.costs import costs_of
 from labkit.measure.delivery import block_rates
 from labkit.measure.flow import flow_of
 from labkit.measure.noise import bands, within_band
@@ -49,6 +50,8 @@ class _Record:
     built: dict[tuple[int, int], BatchBuilt] = field(default_factory=dict)
     peak: int | None = None
     read_bytes: int | None = None
+    memory: list[tuple[float, MemorySampled]] = field(default_factory=list)
+    counters: list[tuple[float, CountersSampled]] = field(default_factory=list)
 
     def split(
         self, setting: Setting
@@ -114,8 +117,10 @@ def _take(record: _Record, event: Event) -> None:
             record.loaded.append((event.t, body))
         case MemorySampled() as body:
             record.peak = max(record.peak or 0, body.total)
+            record.memory.append((event.t, body))
         case CountersSampled() as body:
             record.read_bytes = max(record.read_bytes or 0, body.device_read_bytes)
+            record.counters.append((event.t, body))
         case TrialEnded() as body:
             record.ended = body
 
@@ -142,6 +147,9 @@ def _trial(name: str, setting: Setting, repeat: int, record: _Record) -> TrialSu
         stages=_stages(record, setting),
         launch=started.launch if started else "",
         flow=flow_of(started.pid if started else None, record.loaded, record.built),
+        costs=costs_of(
+            record.loaded, list(record.built.values()), record.memory, record.counters
+        ),
         facts=_facts(record),
         seconds=record.loaded[-1][0] - started.started if started and record.loaded else None,
         batch_bytes=max((batch.num_bytes for _, batch in record.loaded), default=None),

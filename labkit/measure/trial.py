@@ -185,7 +185,8 @@ def execute(
         folder = plan["datasets"].get(key)
         if experiment is None:
             experiment = load_experiment(plan["experiment"])
-        context = Context(dataset_folder=folder, host=host_name())
+        look_file = str(run.trial_file(trial_id, "look"))
+        context = Context(dataset_folder=folder, host=host_name(), look_file=look_file)
         with EventWriter(run, what=trial_id) as writer:
             run_trial(trial, experiment, context, writer, launch)
     except BaseException as error:

@@ -197,6 +197,7 @@ class Warden:
                guard: Guard | None) -> Status | None:  # fmt: skip
         """Watch until the trial ends; returns why it was ended, None when it ended by itself."""
         deadline = time.monotonic() + trial.timeout_seconds
+        asked = self.run.trial_file(trial.id, "look")
         while True:
             attempt.poll(_POLL_SECONDS if guard is None else guard.look_seconds)
             if attempt.exit_code is not None:
@@ -208,14 +209,17 @@ class Warden:
                 return Status.TIMED_OUT
             if guard is not None and self._look(trial, sampler, guard):
                 return Status.OUT_OF_MEMORY
-            if sampler.due():
+            held = asked.exists()
+            if held or sampler.due():
                 known = set(sampler.seen)
-                sampled, counted = sampler.sample()
+                sampled, counted = sampler.sample(held=held)
                 self.journal(trial.id, {p: m for p, m in sampler.seen.items() if p not in known})
                 if not sampled.processes:
                     continue  # it ended meanwhile
                 self.events.write(trial.id, sampled)
                 self.events.write(trial.id, counted)
+                if held:
+                    asked.unlink(missing_ok=True)
                 if guard is not None and guard.learn(sampled):
                     return Status.OUT_OF_MEMORY
 

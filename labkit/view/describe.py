@@ -5,11 +5,12 @@ It must not draw and must not import a drawing library.
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Sequence
 
-from labkit.figures import Curves, Lanes, Stack
+from labkit.figures import Bars, Curves, Lanes, Stack
 from labkit.summary import Flow, SettingSummary
-from labkit.units import format_bytes, format_rate
+from labkit.units import format_bytes, format_rate, format_seconds
 from labkit.view.drawn import from_result
 from labkit.view.lanes_of_memory import Lane, death_text, delivered_text, lanes_of
 from labkit.view.run_protocol import ResultLike
@@ -27,6 +28,8 @@ def describe(result: ResultLike) -> str:
             return " ".join(_describe_lanes(item) for item in result.summary)
         case Stack() as spec:
             return _describe_stack(result, spec)
+        case Bars():
+            return " ".join(_describe_costs(item) for item in result.summary)
     raise NotImplementedError(f"a text for {type(result.experiment.figure).__name__}")
 
 
@@ -98,3 +101,18 @@ def _describe_lane_of_memory(lane: Lane) -> str:
     rate = f", {format_rate(lane.rate.median)} a second" if lane.rate and not lane.deaths else ""
     end = death_text(lane) or "lived"
     return f"{setting.label} delivered {delivered_text(lane)}{rate}, {end}, {peak}"
+
+
+def _describe_costs(item: SettingSummary) -> str:
+    """Medians over the trials of a setting."""
+    costs = [trial.costs for trial in item.trials if trial.costs is not None]
+    parts = []
+    for name, values in (
+        ("to the first batch", [c.first_wait_seconds for c in costs]),
+        ("in later epochs", [c.later_wait_seconds for c in costs]),
+    ):
+        if known := [value for value in values if value is not None]:
+            parts.append(f"{format_seconds(statistics.median(known))} {name}")
+    if private := [c.worker_private_bytes for c in costs if c.worker_private_bytes is not None]:
+        parts.append(f"{format_bytes(round(statistics.median(private)))} private per worker")
+    return f"{item.setting.label}: {', '.join(parts) or 'nothing was measured'}."

@@ -79,4 +79,8 @@ def _kind(spec: figures.Figure) -> Any:
             from labkit.view.draw_stack import StackDrawing
 
             return StackDrawing
+        case figures.Bars():
+            from labkit.view.draw_bars import BarsDrawing
+
+            return BarsDrawing
     raise NotImplementedError(f"a drawing of {type(spec).__name__}")
