@@ -72,14 +72,18 @@ def _held(pid: int, replies: IO[bytes]) -> int:
     return memory.sample_memory([pid, *processes.descendants(pid)], pid).total
 
 
-class _Nothing:
-    """A dataset whose samples weigh nothing."""
+class _Light:
+    """A dataset whose samples go the way of all tensors, and weigh next to nothing."""
 
     def __len__(self) -> int:
         return 4 * _WORKERS
 
-    def __getitem__(self, index: int) -> int:
-        return index
+    def __getitem__(self, index: int) -> Any:
+        import torch
+
+        with open(__file__, "rb") as file:
+            file.read()
+        return torch.full((16,), index), index
 
 
 def main() -> None:
@@ -89,14 +93,16 @@ def main() -> None:
     import torch
     from torch.utils.data import DataLoader
 
+    from labkit.measure.stamps import stamped
+
     torch.set_num_threads(1)
     replies = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # whatever else is printed is no reply
     replies.write("imported\n")
     replies.flush()
     sys.stdin.readline()
-    dataset: Any = _Nothing()
-    batches = iter(DataLoader(dataset, num_workers=_WORKERS))
+    dataset, collate = stamped(_Light())
+    batches = iter(DataLoader(dataset, num_workers=_WORKERS, collate_fn=collate))
     for _ in range(_WORKERS):
         next(batches)
     replies.write("working\n")

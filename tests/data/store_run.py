@@ -29,6 +29,9 @@ def store(name: str, **params: Any) -> Path:
     (target / "plan.json").write_text(json.dumps(plan))
     for path in sorted((result.path / "events").glob("*.jsonl")):
         lines = [json.loads(line) | {"host": "host"} for line in path.read_text().splitlines()]
+        for line in lines:  # what a dead trial printed names folders
+            for name in ("traceback", "stdout", "stderr"):
+                line["body"].get("evidence", {}).pop(name, None)
         place = target / "events" / f"host-{path.stem.partition('-')[2]}.jsonl"
         place.write_text("".join(json.dumps(line, separators=(",", ":")) + "\n" for line in lines))
     said = [[each.claim, each.story, each.outcome.value] for each in labkit.load(target).verdicts]

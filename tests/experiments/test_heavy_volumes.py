@@ -211,7 +211,9 @@ def test_the_small_size_ends_as_the_large_one(
         assert item.status == "completed", item.trials[0].detail
         assert item.setting.predicted_peak_bytes is not None
         assert item.peak_bytes is not None
-        assert item.peak_bytes < 1.03 * item.setting.predicted_peak_bytes[1]
+        # A sample of a loader that runs is no moment: a batch may move while it is taken, and count
+        # twice. At a held moment the bound holds (tests/measure/test_prediction.py).
+        assert item.peak_bytes <= item.setting.predicted_peak_bytes[1] + 64 * (1 << 20)
         assert item.delivered == 24
         assert len(item.trials) == 1, "only deaths are repeated"
     for workers in (4, 8):
