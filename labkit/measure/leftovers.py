@@ -61,7 +61,7 @@ def clean_up(folder: RunFolder) -> list[int]:
         The pids that were told to end.
     """
     entries = list(_journal(folder))
-    marks = {entry["pid"]: entry["mark"] for entry in entries if "pid" in entry}
+    marks = {entry["pid"]: entry["mark"] for entry in entries if {"pid", "mark"} <= entry.keys()}
     ours = set(processes.labelled(folder.path.name))
     ours |= {pid for pid, mark in marks.items() if mark and processes.is_alive(pid, mark)}
     ours -= {os.getpid()}
@@ -71,10 +71,12 @@ def clean_up(folder: RunFolder) -> list[int]:
     strangers = {pid for pid in marks if pid not in ended and processes.start_mark(pid)}
     processes.remove_shared_memory({*marks, *ended} - strangers)
     for entry in entries:
-        if entry["what"] == "group":
-            remove_dead_group(TrialGroup(version=entry["version"], folder=Path(entry["group"])))
-        elif entry["what"] == "scratch":
-            _remove_dead_scratch(Path(entry["folder"]))
+        # Entries of another version of labkit are passed over: they must not stop a new run.
+        match entry:
+            case {"what": "group", "group": group, "version": version}:
+                remove_dead_group(TrialGroup(version=version, folder=Path(group)))
+            case {"what": "scratch", "folder": scratch}:
+                _remove_dead_scratch(Path(scratch))
     folder.warden.unlink(missing_ok=True)
     return ended
 

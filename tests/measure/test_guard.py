@@ -67,7 +67,7 @@ def test_who_was_killed(
     assert evidence["by"] == "kernel"
     assert evidence["oom_kills"] == kills
     assert guard.death is not None
-    assert "1.00 GiB (control group v1)" in guard.death.detail
+    assert "1 GiB (control group v1)" in guard.death.detail
 
 
 def test_without_a_death_the_budget_is_told_all_the_same(
