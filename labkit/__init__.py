@@ -9,7 +9,8 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from labkit.api import experiments, panel, run, start
+    from labkit.api import claims, experiments, panel, run, start
+    from labkit.comparison import compare
     from labkit.errors import LabkitError
     from labkit.figures import Curves
     from labkit.measure import instrument
@@ -28,6 +29,8 @@ _HOME = {
     "Result": "labkit.result",
     "Setting": "labkit.records",
     "Verdict": "labkit.records",
+    "claims": "labkit.api",
+    "compare": "labkit.comparison",
     "experiments": "labkit.api",
     "instrument": "labkit.measure",
     "load": "labkit.result",
@@ -46,6 +49,8 @@ __all__ = [
     "Result",
     "Setting",
     "Verdict",
+    "claims",
+    "compare",
     "experiments",
     "instrument",
     "load",

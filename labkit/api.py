@@ -29,6 +29,7 @@ from labkit.units import format_bytes
 
 if TYPE_CHECKING:
     from data_gen import DatasetSpec
+    from labkit.ledger import Ledger
     from labkit.machine.doctor import Finding
     from labkit.view.notebook import Panel
 
@@ -249,6 +250,14 @@ def panel(name: str) -> Panel:
 def experiments() -> tuple[Experiment, ...]:
     """The experiments that come with labkit."""
     return tuple(load_experiment(reference(name)) for name in available())
+
+
+def claims() -> Ledger:
+    """Every claim of the article, with the latest verdicts of this machine."""
+    from labkit.ledger import Ledger
+    from labkit.machine.environment import machine_id
+
+    return Ledger(runs_folder(), machine_id())
 
 
 def diagnose_here() -> tuple[Finding, ...]:

@@ -6,8 +6,11 @@ Frozen records only: it must not judge and must not do I/O.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
 
 from labkit.errors import ParameterError
+from labkit.records import Verdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +29,30 @@ class Claim:
     """It fails when the whole interval lies on the other side of this (equivalence margin)."""
     pairs: str
     """What is compared, named before the run."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Told:
+    """One verdict of this machine, and the run that gave it."""
+
+    verdict: Verdict
+    experiment: str
+    size: str
+    """``full`` or ``small``: a small run shows that it works, and little of the truth."""
+    measured: datetime
+    run_path: Path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """A claim, with everything that this machine has to say about it."""
+
+    claim: Claim
+    told: tuple[Told, ...]
+    missing: tuple[str, ...]
+    """Labs of the claim that this labkit does not have yet."""
+    unmeasured: tuple[str, ...]
+    """Labs of the claim that have no whole run on this machine yet."""
 
 
 LEDGER: tuple[Claim, ...] = (

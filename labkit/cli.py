@@ -139,6 +139,38 @@ def show(
     print_result(load(here), Console())
 
 
+@app.command("compare")
+def compare_runs(
+    a: Annotated[Path, typer.Argument(help="a run's folder or its name")],
+    b: Annotated[Path, typer.Argument(help="another run of the same lab")],
+    as_json: Annotated[bool, typer.Option("--json", help="one JSON object on stdout")] = False,
+) -> None:
+    """Two runs side by side: rates, verdicts, and what differs in how they were measured."""
+    from labkit.comparison import compare
+    from labkit.view.comparison_text import print_comparison
+
+    found = compare(a, b)
+    if as_json:
+        print(json.dumps(found.to_json()))
+    else:
+        print_comparison(found, Console())
+
+
+@app.command("claims")
+def show_claims(
+    as_json: Annotated[bool, typer.Option("--json", help="one JSON object on stdout")] = False,
+) -> None:
+    """Every claim of the article, with the latest verdicts of this machine."""
+    from labkit.api import claims
+    from labkit.view.ledger_text import print_ledger
+
+    ledger = claims()
+    if as_json:
+        print(json.dumps(ledger.to_json()))
+    else:
+        print_ledger(ledger, Console())
+
+
 @app.command()
 def doctor() -> None:
     """What this machine is, and what to do so that the labs run well here."""

@@ -60,6 +60,11 @@ class Result:
         return self.experiment.name
 
     @property
+    def size(self) -> str:
+        """``full`` or ``small``."""
+        return str(self._plan["asked"]["size"])
+
+    @property
     def params(self) -> Mapping[str, Any]:
         """The parameter values of the run."""
         return self._plan["asked"]["params"]  # type: ignore[no-any-return]

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from labkit.records import Setting, Status
+from labkit.records import Outcome, Setting, Status
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -179,3 +179,37 @@ class Summary:
             if item.setting.story == story and all(values.get(k) == v for k, v in params.items()):
                 return item
         return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Difference:
+    """Something that is not the same in both runs."""
+
+    what: str
+    a: Any
+    b: Any
+
+    def __str__(self) -> str:
+        return f"{self.what}: {self.a} in a, {self.b} in b"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComparedSetting:
+    """One setting in both runs."""
+
+    story: str
+    label: str
+    a: SettingSummary
+    b: SettingSummary
+    ratio: Interval | None
+    """Rate of b over that of a. The runs were not interleaved, so a slow hour is in it too."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VerdictPair:
+    """What both runs said of one claim and story; None where one has not judged it."""
+
+    claim: str
+    story: str
+    a: Outcome | None
+    b: Outcome | None

@@ -148,3 +148,26 @@ def test_ctrl_c_gives_the_partial_result(tmp_path: Path) -> None:
     found = json.loads(out)
     assert found["status"] == "cancelled"
     assert found["settings"][0]["status"] == "cancelled"
+
+
+@pytest.mark.slow
+def test_claims_tells_every_claim(tmp_path: Path) -> None:
+    done = labkit("claims", home=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "not measured here yet" in done.stdout
+    found = json.loads(labkit("claims", "--json", home=tmp_path).stdout)
+    assert {"K1", "K7", "K33"} <= {each["id"] for each in found["claims"]}
+
+
+@pytest.mark.slow
+def test_compare_sets_two_runs_side_by_side(tmp_path: Path) -> None:
+    runs = Path(__file__).parent / "data" / "runs"
+    shutil.copytree(runs / "kitchen", tmp_path / "runs" / "mine")
+    done = labkit("compare", "mine", str(runs / "kitchen"), home=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "1 worker" in done.stdout
+    found = json.loads(labkit("compare", "mine", "mine", "--json", home=tmp_path).stdout)
+    assert found["settings"]
+    refused = labkit("compare", "mine", str(runs / "worker_plateau"), home=tmp_path)
+    assert refused.returncode == 2
+    assert "do:" in refused.stderr

@@ -213,9 +213,10 @@ def _copied(summary: Summary, method: str, kind: str, notes: tuple[str, ...]) ->
     less = _costs(light, lambda costs: costs.worker_private_bytes)
     more = _costs(heavy, lambda costs: costs.worker_private_bytes)
     name = f"{method}, {kind}"
-    if light is None or heavy is None or light is heavy:
+    megabytes = [item.setting["megabytes"] for item in (light, heavy) if item is not None]
+    added = (megabytes[-1] - megabytes[0]) * 1e6 if len(megabytes) == 2 else 0
+    if added <= 0:
         return cannot_tell("K4", name, "what is copied", ("no heavy dataset was measured", *notes))
-    added = (heavy.setting["megabytes"] - light.setting["megabytes"]) * 1e6
     shares = [(more[turn] - less[turn]) / added for turn in sorted(more.keys() & less.keys())]
     what = (
         f"of {added / 1e6:.0f} MB that a dataset weighs more, a worker has made its own while"

@@ -104,6 +104,27 @@ def ratio_interval(a: Rates, b: Rates) -> RatioInterval | None:
     return _from_logs(list(_log_ratios(a, b).values()))
 
 
+def unpaired_ratio(a: Sequence[float], b: Sequence[float]) -> RatioInterval | None:
+    """How many times as large `a` is as `b`, when the two were not measured in common rounds.
+
+    Returns:
+        The ratio of the geometric means with Welch's 95 % interval (degrees of freedom by Welch
+        and Satterthwaite, rounded down), or None when either has fewer than MIN_PAIRS values.
+    """
+    if min(len(a), len(b)) < MIN_PAIRS:
+        return None
+    logs = [[math.log(value) for value in values] for values in (a, b)]
+    errors = [statistics.variance(values) / len(values) for values in logs]
+    centre = statistics.fmean(logs[0]) - statistics.fmean(logs[1])
+    spread = sum(e**2 / (len(values) - 1) for e, values in zip(errors, logs, strict=True))
+    freedom = int(sum(errors) ** 2 / spread) if spread > 0 else min(len(a), len(b)) - 1
+    half = t_quantile(max(1, freedom)) * math.sqrt(sum(errors))
+    return RatioInterval(
+        ratio=math.exp(centre), low=math.exp(centre - half), high=math.exp(centre + half),
+        pairs=min(len(a), len(b)),
+    )  # fmt: skip
+
+
 def cross_fitted(
     reference: Rates, alternatives: Mapping[Name, Rates]
 ) -> tuple[RatioInterval, Name] | None:

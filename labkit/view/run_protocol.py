@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Protocol
 
 from labkit.events import Event
 from labkit.records import Environment, Experiment, Setting, Status, Verdict
-from labkit.summary import Summary
+from labkit.summary import ComparedSetting, Difference, Summary, VerdictPair
 
 
 class ResultLike(Protocol):
@@ -56,3 +57,31 @@ class LiveRun(Protocol):
 
     def result(self) -> ResultLike:
         """What was measured; only when it is done."""
+
+
+class RunLike(Protocol):
+    """One of two runs that are compared."""
+
+    path: Path
+
+    @property
+    def name(self) -> str: ...
+
+
+class ComparisonLike(Protocol):
+    """Two runs of one lab, side by side."""
+
+    @property
+    def a(self) -> RunLike: ...
+    @property
+    def b(self) -> RunLike: ...
+    @property
+    def environment(self) -> Sequence[Difference]: ...
+    @property
+    def parameters(self) -> Sequence[Difference]: ...
+    @property
+    def rows(self) -> Sequence[ComparedSetting]: ...
+    @property
+    def unmatched(self) -> tuple[int, int]: ...
+    @property
+    def verdicts(self) -> Sequence[VerdictPair]: ...

@@ -127,10 +127,11 @@ def verdict_line(verdict: Verdict) -> str:
 def to_text(result: ResultLike) -> str:
     """The result's tables in aligned plain text."""
     tables = (result_table(result.summary), stage_table(result.summary))
-    return "\n\n".join(_text(table) for table in tables if table is not None)
+    return "\n\n".join(text_table(table) for table in tables if table is not None)
 
 
-def _text(table: Table) -> str:
+def text_table(table: Table) -> str:
+    """Aligned plain text."""
     lines = (table.header, *table.rows)
     return "\n".join(_text_line(line, table.widths, table.words).rstrip() for line in lines)
 
@@ -148,13 +149,14 @@ def to_html(result: ResultLike) -> str:
     parts = [f"<p><strong>{html.escape(result.headline)}</strong></p>"]
     for table in (result_table(result.summary), stage_table(result.summary)):
         if table is not None:
-            parts.append(_html(table))
+            parts.append(html_table(table))
     parts.append(_list("Verdicts", [verdict_line(verdict) for verdict in result.verdicts]))
     parts.append(_list("Said by the libraries while they ran", result.summary.warnings))
     return "\n".join(filter(None, parts))
 
 
-def _html(table: Table) -> str:
+def html_table(table: Table) -> str:
+    """An HTML table; everything is escaped."""
     head = "".join(f'<th scope="col">{html.escape(name)}</th>' for name in table.header)
     lines = (
         "".join(_cell(cell, place < table.words) for place, cell in enumerate(row))

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from types import MappingProxyType
 
 import pytest
 
@@ -40,8 +41,11 @@ def costs_on_linux(setting: Setting, turn: int) -> Costs:
     )
 
 
-def measured(costs: Callable[[Setting, int], Costs] = costs_on_linux) -> Summary:
-    planned = settings(EXPERIMENT.resolve({}, size="full"), ENVIRONMENT)
+def measured(
+    costs: Callable[[Setting, int], Costs] = costs_on_linux,
+    asked: Mapping[str, object] = MappingProxyType({}),
+) -> Summary:
+    planned = settings(EXPERIMENT.resolve(asked, size="full"), ENVIRONMENT)
     items = []
     for setting in planned:
         trials = tuple(
@@ -73,6 +77,15 @@ def test_what_is_known_of_linux_comes_out() -> None:
     assert found["K5", "fork"].effect == pytest.approx(4 * 2e-6 / 1e-3)
     assert found["K6", ""].outcome is Outcome.REPRODUCED
     assert found["K6", ""].effect == pytest.approx(1.3 / 0.05)
+
+
+@needs_fork
+@pytest.mark.parametrize("asked", [{"megabytes": [5], "list_megabytes": 5},
+                                   {"megabytes": [5], "list_megabytes": 1}])  # fmt: skip
+def test_datasets_that_are_no_heavier_tell_nothing_of_copies(asked: dict[str, object]) -> None:
+    verdicts = [each for each in judge(measured(asked=asked), ENVIRONMENT) if each.claim == "K4"]
+    assert {each.outcome for each in verdicts} == {Outcome.CANNOT_TELL}
+    assert all("no heavy dataset was measured" in each.sentence for each in verdicts)
 
 
 @needs_fork

@@ -16,6 +16,7 @@ from labkit.measure.noise import (
     mean_interval,
     ratio_interval,
     t_quantile,
+    unpaired_ratio,
 )
 from labkit.records import Outcome
 
@@ -169,3 +170,18 @@ def test_decide_by_a_margin_apart_from_the_threshold() -> None:
     assert decide(interval, 1.05, "above", margin=1.01) is Outcome.CANNOT_TELL
     assert decide(interval, 1.05, "above", margin=1.05) is Outcome.NOT_REPRODUCED
     assert decide(None, 1.05, "above") is Outcome.CANNOT_TELL
+
+
+def test_an_unpaired_ratio_is_welchs() -> None:
+    # Two samples of logs with variances 0.01 and 0.04, and 4 values each.
+    a = [math.exp(1 + x) for x in (-0.1, 0.1, -0.1, 0.1)]
+    b = [math.exp(x) for x in (-0.2, 0.2, -0.2, 0.2)]
+    found = unpaired_ratio(a, b)
+    assert found is not None
+    assert found.ratio == pytest.approx(math.e)
+    errors = (0.04 / 3 / 4, 0.16 / 3 / 4)
+    freedom = int(sum(errors) ** 2 / sum(e**2 / 3 for e in errors))
+    half = t_quantile(freedom) * math.sqrt(sum(errors))
+    assert found.low == pytest.approx(math.exp(1 - half))
+    assert found.high == pytest.approx(math.exp(1 + half))
+    assert unpaired_ratio(a[:2], b) is None
