@@ -6,32 +6,29 @@ It must not import torch, and must not print except through a view.
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import signal
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
-from pathlib import Path
+from collections.abc import Callable, Iterator, Mapping
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Literal
 
-from labkit.errors import InsufficientSpaceError, ParameterError
-from labkit.machine.environment import read_environment
+from labkit.errors import ParameterError
 from labkit.machine.folders import runs_folder
 from labkit.measure import plan as plans
-from labkit.measure.limits import available_mechanism
+from labkit.measure.plan import Asked
 from labkit.measure.reference import available, load_experiment, reference
 from labkit.measure.runner import Run, clean_up_dead_runs
-from labkit.records import Environment, Experiment, Setting
+from labkit.planning import environment_here, plan_run, preview, specs_of
+from labkit.records import RESERVED, Experiment
 from labkit.result import Result
-from labkit.units import format_bytes
+from labkit.view.run_protocol import Preview
 
 if TYPE_CHECKING:
     from data_gen import DatasetSpec
     from labkit.ledger import Ledger
     from labkit.machine.doctor import Finding
-    from labkit.view.notebook import Panel
+    from labkit.view.panel import Panel
 
 View = Literal["auto", "none"]
 
@@ -79,84 +76,52 @@ def start(
     clean_up_dead_runs(runs_folder())
     live = LiveRun(ref, experiment, asked, runs_root=runs_folder())
     try:
-        environment = _environment_here()
-        if experiment.fresh == "cold":
-            environment = _with_footprint(environment, experiment.preload)
-        settings = plans.make_settings(experiment, asked.params, environment)
-        datasets, prepare, folders = _plan_datasets(settings, environment)
+        plan = plan_run(experiment, asked)
     except BaseException:
         live.discard()
         raise
     live.begin(
-        environment, settings, datasets=datasets, prepare=prepare, hold=lambda: _hold(folders)
-    )
+        plan.environment, plan.settings, datasets=plan.datasets, prepare=plan.prepare,
+        hold=plan.hold,
+    )  # fmt: skip
     return live
 
 
-@contextlib.contextmanager
-def _hold(folders: Sequence[Path]) -> Iterator[None]:
-    """Keep these datasets from being cleaned away while they are read."""
-    from labkit.datasets import cache
+class Lab:
+    """An experiment as a panel needs it."""
 
-    with contextlib.ExitStack() as stack:
-        for folder in folders:
-            stack.enter_context(cache.in_use(folder))
-        yield
+    def __init__(self, name: str) -> None:
+        """Find it.
 
+        Raises:
+            UnknownExperimentError, ExperimentError: there is no such experiment.
+        """
+        self._name = name
+        self.default_size = default_size()
+        self.experiment: Experiment = load_experiment(reference(name))
 
-def _environment_here() -> Environment:
-    """This machine now, with the free space of the disk that datasets are kept on."""
-    from labkit.datasets import cache
+    def defaults(self, size: str) -> Mapping[str, Any]:
+        """See `labkit.view.run_protocol.Lab`."""
+        return self._check({"size": size}).params
 
-    folder = cache.cache_root()
-    while not folder.exists():  # free space can be asked only of a folder that is there
-        folder = folder.parent
-    return read_environment(folder, budget_mechanism=available_mechanism())
+    def preview(self, values: Mapping[str, Any]) -> Preview:
+        """See `labkit.view.run_protocol.Lab`."""
+        asked = self._check(values)
+        usual = self.defaults(asked.size)
+        given = {name: value for name, value in asked.params.items() if value != usual[name]}
+        return preview(self.experiment, asked, given)
 
+    def start(self, values: Mapping[str, Any]) -> LiveRun:
+        """See `labkit.view.run_protocol.Lab`."""
+        return start(self._name, **values)
 
-def _with_footprint(environment: Environment, modules: tuple[str, ...]) -> Environment:
-    """The same with what a trial holds before its first sample: two seconds, once a process."""
-    from labkit.measure.footprint import measure_footprint
-
-    found = measure_footprint(modules)
-    if found is None:
-        return environment
-    return replace(environment, base_bytes=found.base_bytes, worker_bytes=found.worker_bytes)
-
-
-def _specs(settings: Sequence[Setting]) -> dict[str, DatasetSpec]:
-    """The datasets of the settings, each once, by the JSON text that stands for it in a plan."""
-    from data_gen import DatasetSpec
-
-    texts = {json.dumps(item.dataset, sort_keys=True) for item in settings if item.dataset}
-    return {text: DatasetSpec.from_json(json.loads(text)) for text in sorted(texts)}
-
-
-def _plan_datasets(
-    settings: Sequence[Setting], environment: Environment
-) -> tuple[dict[str, str], list[list[str]], list[Path]]:
-    """Where each setting's dataset will lie, the command that makes the missing ones, folders.
-
-    Raises:
-        InsufficientSpaceError: the disk cannot hold what is missing.
-    """
-    specs = _specs(settings)
-    if not specs:
-        return {}, [], []
-    from labkit.datasets import cache
-
-    missing = [spec for spec in specs.values() if cache.missing(spec)]
-    needed = sum(cache.estimate(spec).num_bytes for spec in missing)
-    if needed > environment.disk_available_bytes:
-        raise InsufficientSpaceError(
-            asked=f"{format_bytes(needed)} for datasets in {cache.cache_root()}",
-            found=f"{format_bytes(environment.disk_available_bytes)} are free",
-            do="free some space (labkit data clean), use size='small', or set LABKIT_HOME",
-        )
-    folders = {key: cache.folder_of(spec) for key, spec in specs.items()}
-    # Also with nothing missing: the command marks the datasets as used, which keeps them.
-    command = ["-m", "labkit.datasets.prepare", "--events", "{events}", "--trial", "", *specs]
-    return {key: str(path) for key, path in folders.items()}, [command], list(folders.values())
+    def _check(self, values: Mapping[str, Any]) -> Asked:
+        own = {name: value for name, value in values.items() if name not in RESERVED}
+        return plans.check_asked(
+            self.experiment, own, size=values.get("size") or self.default_size,
+            repeats=values.get("repeats"), seed=values.get("seed", 0),
+            timeout=values.get("timeout"),
+        )  # fmt: skip
 
 
 def run(
@@ -171,8 +136,9 @@ def run(
     Returns:
         The result; its repr is a sentence and a table, `.plot()` its picture.
     """
-    live = start(name, size=size, repeats=repeats, seed=seed, timeout=timeout, **params)
-    return follow(live, choose_watch(view))
+    values = _values(size=size, repeats=repeats, seed=seed, timeout=timeout, **params)
+    watch = choose_watch(view, Lab(name), values)
+    return follow(start(name, **values), watch)
 
 
 def follow(live: LiveRun, watch: Watch) -> Result:
@@ -211,8 +177,13 @@ def _first_interrupt_stops(live: LiveRun) -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
 
 
-def choose_watch(view: View) -> Watch:
+def choose_watch(view: View, lab: Lab, values: Mapping[str, Any]) -> Watch:
     """The view that suits where we are: notebook, terminal, or none.
+
+    Args:
+        view: what was asked for.
+        lab: can be run again from a notebook's panel.
+        values: what this run was asked.
 
     Raises:
         ParameterError: there is no such view.
@@ -223,7 +194,7 @@ def choose_watch(view: View) -> Watch:
         raise ParameterError(asked=f"view={view!r}", found="no such view", do="use auto or none")
     from labkit.view.choose import watch_here
 
-    return watch_here()
+    return watch_here(lab, values)
 
 
 def _watch_nothing(live: LiveRun) -> float:
@@ -231,20 +202,27 @@ def _watch_nothing(live: LiveRun) -> float:
     return 0.0
 
 
-def panel(name: str) -> Panel:
+def panel(
+    name: str, *, size: str | None = None, repeats: int | None = None, seed: int = 0,
+    timeout: float | None = None, **params: Any,
+) -> Panel:  # fmt: skip
     """The experiment's controls with Run and Stop, for a notebook; does not block.
 
+    Shown again, by running its cell again for instance, it takes the place of the panel that this
+    cell had, and stops that one's run. See `start` for the arguments: what the controls begin with.
+
     Raises:
-        UnknownExperimentError, ExperimentError: there is no such experiment.
+        LabkitError: there is no such experiment, or a value is not valid.
     """
-    from labkit.view.notebook import Panel
+    from labkit.view.panel import Panel
 
-    experiment = load_experiment(reference(name))
+    values = _values(size=size, repeats=repeats, seed=seed, timeout=timeout, **params)
+    return Panel(Lab(name), values)
 
-    def begin(params: Mapping[str, Any]) -> LiveRun:
-        return start(name, **params)
 
-    return Panel(begin, experiment)
+def _values(**asked: Any) -> dict[str, Any]:
+    """What was given, as a panel keeps it."""
+    return {name: value for name, value in asked.items() if value is not None}
 
 
 def experiments() -> tuple[Experiment, ...]:
@@ -264,10 +242,10 @@ def diagnose_here() -> tuple[Finding, ...]:
     """What ``labkit doctor`` prints: each fact of this machine with what to do about it."""
     from labkit.machine.doctor import diagnose
 
-    return diagnose(_environment_here())
+    return diagnose(environment_here())
 
 
-def specs_of(name: str, *, size: str) -> tuple[DatasetSpec, ...]:
+def datasets_of(name: str, *, size: str) -> tuple[DatasetSpec, ...]:
     """The datasets that a lab's default run would read.
 
     Raises:
@@ -275,5 +253,5 @@ def specs_of(name: str, *, size: str) -> tuple[DatasetSpec, ...]:
     """
     experiment = load_experiment(reference(name))
     asked = plans.check_asked(experiment, {}, size=size, repeats=None, seed=0, timeout=None)
-    settings = plans.make_settings(experiment, asked.params, _environment_here())
-    return tuple(_specs(settings).values())
+    settings = plans.make_settings(experiment, asked.params, environment_here())
+    return tuple(specs_of(settings).values())

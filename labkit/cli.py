@@ -221,12 +221,12 @@ def data_make(
     size: Annotated[str, typer.Option(help="small or full")] = "full",
 ) -> None:
     """Make the datasets of a lab now, so that its first run need not."""
-    from labkit.api import specs_of
+    from labkit.api import datasets_of
     from labkit.datasets import cache
     from labkit.view.progress import build_progress
 
     with build_progress(Console(stderr=True)) as report:
-        for spec in specs_of(name, size=size):
+        for spec in datasets_of(name, size=size):
             print(cache.ensure(spec, progress=report))
 
 

@@ -105,8 +105,8 @@ class Param:
         """The valid values in words."""
         if self.choices:
             return "one of " + ", ".join(str(choice) for choice in self.choices)
-        low = "" if self.low is None else f" from {self.low:g}"
-        high = "" if self.high is None else f" up to {self.high:g}"
+        low = "" if self.low is None else f" from {_plain(self.low)}"
+        high = "" if self.high is None else f" up to {_plain(self.high)}"
         return f"a number{low}{high}"
 
     def _error(self, value: Any, found: str) -> ParameterError:
@@ -114,6 +114,11 @@ class Param:
         return ParameterError(
             asked=f"{self.name}={value!r}", found=found, do=f"give {self.valid}{many}"
         )
+
+
+def _plain(number: float) -> str:
+    """Without an exponent where that can be."""
+    return f"{int(number):,}" if number == int(number) else f"{number:g}"
 
 
 MECHANISMS = (

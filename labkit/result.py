@@ -12,6 +12,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from labkit.errors import ParameterError
 from labkit.events import Event, ExperimentEnded, TrialEnded
 from labkit.measure.reference import load_experiment
 from labkit.measure.store import RunFolder, read_events
@@ -134,9 +135,36 @@ class Result:
         Args:
             figure: a matplotlib Figure to draw into; a new one when None.
         """
-        from labkit.view.picture import Picture  # matplotlib takes 0.3 s to import
+        from labkit.view.picture import picture_of  # matplotlib takes 0.3 s to import
 
-        return Picture(self, figure)
+        return picture_of(self, figure)
+
+    def plot_setting(self, setting: str | Setting, *, repeat: int = 0) -> Picture:
+        """One trial from within: who worked on which batch when, memory by process, stages.
+
+        Args:
+            setting: one of `settings`, or its label; with several stories ``"story, label"``.
+            repeat: which round's trial, from 0.
+
+        Raises:
+            ParameterError: there is no such setting.
+        """
+        from labkit.view.picture import picture_of_setting
+
+        names = {
+            ", ".join(filter(None, (each.story, each.label))): each for each in self.settings
+        }
+        found = setting if isinstance(setting, Setting) else names.get(setting)
+        if found not in self.settings or found is None:
+            labels = {each.label: each for each in reversed(self.settings)}
+            found = labels.get(str(setting))
+        if found is None:
+            raise ParameterError(
+                asked=f"the setting {setting!r} of {self.path.name}",
+                found="it has no such setting",
+                do=f"use one of {', '.join(map(repr, names))}",
+            )
+        return picture_of_setting(self, found, repeat)
 
     def to_csv(self, path: str | Path) -> Path:
         """Write one line per trial; returns the path."""

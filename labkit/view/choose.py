@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import importlib.util
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
-from labkit.view.run_protocol import LiveRun
+from labkit.view.run_protocol import Lab, LiveRun
 
 
 def in_notebook() -> bool:
@@ -16,12 +17,17 @@ def in_notebook() -> bool:
     return hasattr(shell, "kernel") and importlib.util.find_spec("ipywidgets") is not None
 
 
-def watch_here() -> Callable[[LiveRun], float]:
-    """A function that shows a run until it is done and returns the CPU seconds that it took."""
-    if in_notebook():
-        from labkit.view.notebook import watch_in_notebook
+def watch_here(lab: Lab, values: Mapping[str, Any]) -> Callable[[LiveRun], float]:
+    """A function that shows a run until it is done and returns the CPU seconds that it took.
 
-        return watch_in_notebook
+    Args:
+        lab: what a notebook's panel runs again when its reader wants to.
+        values: what the run was asked.
+    """
+    if in_notebook():
+        from labkit.view.panel import Panel
+
+        return Panel(lab, values).watch
     from rich.console import Console
 
     from labkit.view.terminal import watch

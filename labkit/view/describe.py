@@ -9,6 +9,7 @@ import statistics
 from collections.abc import Sequence
 
 from labkit.figures import Bars, Curves, Lanes, Stack
+from labkit.records import Setting
 from labkit.summary import Flow, SettingSummary
 from labkit.units import format_bytes, format_rate, format_seconds
 from labkit.view.drawn import from_result
@@ -31,6 +32,29 @@ def describe(result: ResultLike) -> str:
         case Bars():
             return " ".join(_describe_costs(item) for item in result.summary)
     raise NotImplementedError(f"a text for {type(result.experiment.figure).__name__}")
+
+
+def describe_setting(result: ResultLike, setting: Setting, repeat: int) -> str:
+    """The text alternative of the picture of one trial."""
+    item = next(item for item in result.summary if item.setting.key == setting.key)
+    trial = next((trial for trial in item.trials if trial.repeat == repeat), None)
+    if trial is None:
+        return f"{setting.label}, round {repeat + 1}: nothing was measured."
+    stages = trial.stages
+    parts = [f"{trial.batches} batches"]
+    if stages.total:
+        parts.append(
+            "a sample took " + ", ".join(
+                f"{format_seconds(seconds)} to {name}"
+                for name, seconds in (("fetch", stages.fetch), ("transform", stages.transform),
+                                      ("collate", stages.collate), ("hand over", stages.handover))
+            )
+        )  # fmt: skip
+    if trial.wait_share is not None:
+        parts.append(f"the consumer waited {trial.wait_share:.0%} of its time")
+    if trial.peak_bytes is not None:
+        parts.append(f"the processes held at most {format_bytes(trial.peak_bytes)}")
+    return f"{setting.label}, round {repeat + 1}: {'; '.join(parts)}."
 
 
 def _describe_curves(result: ResultLike, spec: Curves) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import time
+from collections.abc import Callable
 from typing import Any
 
 import ipywidgets as widgets
@@ -11,9 +12,10 @@ import ipywidgets as widgets
 from labkit.figures import TRACED
 from labkit.view.fold import Folder, Phase, Snapshot
 from labkit.view.live_picture import LivePicture
-from labkit.view.run_protocol import LiveRun
+from labkit.view.run_protocol import LiveRun, ResultLike
 from labkit.view.status import progress, status_line
 from labkit.view.style import DPI, HEIGHT, WIDTH, height_of
+from labkit.view.table import to_html
 
 _POLL_SECONDS = 0.05
 _TEXT_SECONDS = 0.25
@@ -24,7 +26,7 @@ _PICTURE_SECONDS = 0.4
 class LiveBox:
     """A status line, a bar and a picture of fixed size."""
 
-    def __init__(self, hint: str) -> None:
+    def __init__(self) -> None:
         width = f"{WIDTH * DPI:.0f}px"
         layout = widgets.Layout(
             width=width, height=f"{HEIGHT * DPI:.0f}px", display="none", object_fit="contain"
@@ -32,17 +34,36 @@ class LiveBox:
         self.status = widgets.HTML("starting")
         self.bar = widgets.FloatProgress(min=0, max=1, layout=widgets.Layout(width="400px"))
         self.image = widgets.Image(format="jpeg", layout=layout)
-        self.hint = widgets.HTML(f"<em>{html.escape(hint)}</em>")
-        self.box = widgets.VBox([self.status, self.bar, self.image, self.hint])
+        self.hint = widgets.HTML()
+        self.here = widgets.ToggleButton(
+            description="Show the result here", layout=widgets.Layout(display="none", width="16em")
+        )
+        self.here.observe(lambda _: self._show_here(), "value")
+        self.words = widgets.HTML()
+        self._result: ResultLike | None = None
+        self.box = widgets.VBox(
+            [self.status, self.bar, self.hint, self.here, self.image, self.words]
+        )
 
-    def follow(self, run: LiveRun) -> float:
+    def expect(self, run: LiveRun, hint: str) -> None:
+        """Make room for a run that has been started."""
+        self.status.value, self.bar.value = "starting", 0.0
+        self.image.layout.height = f"{height_of(run.experiment.figure) * DPI:.0f}px"
+        self.hint.value = f"<em>{html.escape(hint)}</em>"
+        self.bar.layout.display = None
+        self._result, self.here.value, self.here.layout.display = None, False, "none"
+
+    def follow(self, run: LiveRun, also: Callable[[], None] = lambda: None) -> float:
         """Poll and paint until the run is done, in the thread that calls.
+
+        Args:
+            run: the run.
+            also: called after each look, for whatever else this thread paints.
 
         Returns:
             CPU seconds that this thread spent on it.
         """
         begun = time.thread_time()
-        self.image.layout.height = f"{height_of(run.experiment.figure) * DPI:.0f}px"
         traced = isinstance(run.experiment.figure, TRACED)
         folder = Folder(run.settings, run.trials_total, traced=traced)
         folder.take(run.events)
@@ -52,13 +73,31 @@ class LiveBox:
             folder.plan(run.settings, run.trials_total)
             folder.take(run.poll())
             painter.paint(folder, time.monotonic(), last=done)
+            also()
             if done:
                 return time.thread_time() - begun
             time.sleep(_POLL_SECONDS)
 
-    def hide(self) -> None:
-        """Leave the room to the static picture."""
-        self.box.layout.display = "none"
+    def hide(self, hint: str, result: ResultLike | None = None) -> None:
+        """Leave the room to the static picture; the last status stays, with a hint.
+
+        Args:
+            hint: what the reader may do now.
+            result: can be shown here as well: a page that was reloaded has lost its outputs.
+        """
+        self.image.layout.display = self.bar.layout.display = "none"
+        self.hint.value = html.escape(hint)
+        self._result = result
+        self.here.layout.display = "none" if result is None else None
+
+    def _show_here(self) -> None:
+        result = self._result if self.here.value else None
+        self.image.layout.display = "none" if result is None else None
+        self.words.value = "" if result is None else to_html(result)
+        if result is not None:
+            from labkit.view.picture import render_jpeg
+
+            self.image.value = render_jpeg(result)
 
 
 class _Painter:

@@ -16,6 +16,11 @@ from labkit.view.drawn import Drawn, from_snapshot
 from labkit.view.figure import Drawing, new_drawing, new_figure
 from labkit.view.fold import Snapshot
 from labkit.view.run_protocol import LiveRun
+from labkit.view.style import DPI
+
+LIVE_SCALE = 1.5
+"""Pixels of a frame for each of the page's: sharp enough on screens with two, at a third more CPU
+time than one; two would take twice as much (8.6 against 6.4 and 13.7 ms for a timeline)."""
 
 
 class LivePicture:
@@ -25,6 +30,7 @@ class LivePicture:
         self._run = run
         self._settings = run.settings
         self._figure = new_figure(run.experiment.figure)
+        self._figure.set_dpi(LIVE_SCALE * DPI)
         self._canvas: Any = self._figure.canvas  # matplotlib leaves its methods untyped
         self._drawing: Drawing | None = None
         self._background: Any = None

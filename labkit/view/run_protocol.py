@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from labkit.events import Event
 from labkit.records import Environment, Experiment, Setting, Status, Verdict
@@ -16,6 +17,7 @@ class ResultLike(Protocol):
 
     painter_seconds: float
     """CPU time that showing it took; whoever followed the run sets it."""
+    settings: tuple[Setting, ...]
 
     @property
     def experiment(self) -> Experiment: ...
@@ -38,6 +40,8 @@ class LiveRun(Protocol):
 
     experiment: Experiment
     environment: Environment
+    stop_requested: bool
+    """Any thread may set this, and nothing else: the next `poll` then stops the run."""
     settings: tuple[Setting, ...]
     """Grows when the experiment refines its plan."""
     trials_total: int
@@ -57,6 +61,43 @@ class LiveRun(Protocol):
 
     def result(self) -> ResultLike:
         """What was measured; only when it is done."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Preview:
+    """What is known of a run before it is started."""
+
+    settings: int
+    rounds: int
+    """How often each setting is measured, at most."""
+    seconds: float | None
+    """How long it takes, about; None when that is not known of these parameters."""
+    missing_bytes: int
+    """Of datasets that must be generated first."""
+    missing_seconds: float
+    warnings: tuple[str, ...]
+    """A sentence for each setting that may or will not fit into its memory budget."""
+
+
+class Lab(Protocol):
+    """An experiment that a panel can start, and ask what starting it would mean.
+
+    `values` are its parameters by name, with ``size``, ``repeats``, ``seed`` and ``timeout``.
+    """
+
+    default_size: str
+
+    @property
+    def experiment(self) -> Experiment: ...
+
+    def defaults(self, size: str) -> Mapping[str, Any]:
+        """The values of parameters that are not given, at this size."""
+
+    def preview(self, values: Mapping[str, Any]) -> Preview:
+        """What a run with these values would be; may take seconds. Raises LabkitError."""
+
+    def start(self, values: Mapping[str, Any]) -> LiveRun:
+        """Start it; takes part of a second. Raises LabkitError."""
 
 
 class RunLike(Protocol):

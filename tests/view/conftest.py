@@ -116,9 +116,12 @@ class FakeRun:
     events: list[Event] = field(default_factory=list)
     portion: int = 10
     stopped: bool = False
+    stop_requested: bool = False
+    at_poll: Callable[[], object] = lambda: None
     failure: BaseException | None = None
 
     def poll(self) -> list[Event]:
+        self.at_poll()
         if self.failure is not None and self.events:
             raise self.failure
         new, self.waiting = self.waiting[: self.portion], self.waiting[self.portion :]

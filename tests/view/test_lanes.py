@@ -11,7 +11,7 @@ from labkit.figures import Lanes
 from labkit.view.draw_lanes import bars_of
 from labkit.view.drawn import from_result
 from labkit.view.figure import new_drawing, new_figure
-from labkit.view.picture import render_png
+from labkit.view.picture import picture_of
 from labkit.view.trace import trace_events
 
 
@@ -47,4 +47,4 @@ def test_it_is_drawn_live_and_at_the_end(lanes: Any) -> None:
     drawing = new_drawing(new_figure(), lanes.experiment, drawn, lanes.environment, live=True)
     assert drawing.moving
     assert drawing.update(drawn) is False, "nothing new: no axis moves"
-    assert render_png(lanes).startswith(b"\x89PNG")
+    assert picture_of(lanes).png.startswith(b"\x89PNG")

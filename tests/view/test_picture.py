@@ -17,7 +17,7 @@ from labkit.view.drawn import from_result
 from labkit.view.figure import new_drawing, new_figure
 from labkit.view.fold import fold
 from labkit.view.live_picture import LivePicture
-from labkit.view.picture import Picture, render_png
+from labkit.view.picture import draw_setting, picture_of, picture_of_setting
 
 
 @pytest.fixture
@@ -78,7 +78,7 @@ def test_stages_are_stacked(drawing: Any) -> None:
 
 def test_a_result_without_points_is_drawn(make_run: Any) -> None:
     empty = make_run().result()
-    assert render_png(empty).startswith(b"\x89PNG")
+    assert picture_of(empty).png.startswith(b"\x89PNG")
     assert describe(empty).endswith("cpu: nothing was measured. waiting: nothing was measured.")
 
 
@@ -91,19 +91,21 @@ def test_the_words_hold_the_numbers(result: Any) -> None:
 
 
 def test_a_notebook_gets_base64_text_with_an_alternative(result: Any) -> None:
-    picture = Picture(result)
+    picture = picture_of(result)
     data, metadata = picture._repr_mimebundle_()
     assert base64.b64decode(data["image/png"]) == picture._repr_png_()
     assert data["text/plain"].startswith(result.headline)
-    assert metadata == {"image/png": {"alt": describe(result)}}
+    assert metadata == {"image/png": {"alt": describe(result), "width": 1100, "height": 440}}
+    with Image.open(io.BytesIO(picture.png)) as image:
+        assert image.size == (2200, 880), "sharp on a screen of high resolution"
 
 
 def test_it_draws_into_a_figure_that_is_given(result: Any, tmp_path: Any) -> None:
     figure = new_figure()
-    Picture(result, figure).save(tmp_path / "a.png")
+    picture_of(result, figure).save(tmp_path / "a.png")
     assert len(figure.axes) == 3
     with Image.open(tmp_path / "a.png") as image:
-        assert image.size == (1100, 440)
+        assert image.size == (2200, 880)
 
 
 def test_a_blitted_frame_shows_what_a_full_one_shows(make_run: Any, events: Any) -> None:
@@ -124,3 +126,25 @@ def test_a_refined_plan_is_drawn_anew(make_run: Any, events: Any) -> None:
     run.settings = everything
     painter.frame(fold(run.settings, run.trials_total, events, now=0.0))
     assert len(painter._drawing.panels) == 2
+
+
+def test_one_trial_is_drawn_from_within(result: Any) -> None:
+    figure = draw_setting(result, result.settings[1], 1)
+    timeline, memory, stages = figure.axes
+    assert [text.get_text() for text in timeline.get_yticklabels()] == [
+        "consumer", "worker 0", "worker 1"
+    ]  # fmt: skip
+    assert "too short" in memory.texts[0].get_text()
+    assert [text.get_text() for text in stages.get_yticklabels()] == [
+        "fetch", "transform", "collate", "hand-over", "wait", "step"
+    ]  # fmt: skip
+    assert [bar.get_width() for bar in stages.patches] == pytest.approx([10, 20, 30, 40, 100, 0])
+    picture = picture_of_setting(result, result.settings[1], 1)
+    assert picture.alt.startswith("2 workers, round 2: 5 batches; a sample took 1 ms to fetch")
+
+
+def test_a_trial_that_never_was_is_drawn_as_such(result: Any) -> None:
+    figure = draw_setting(result, result.settings[0], 7)
+    assert [text.get_text() for text in figure.axes[2].texts] == ["no batch has come"]
+    picture = picture_of_setting(result, result.settings[0], 7)
+    assert picture.alt == "0 workers, round 8: nothing was measured."

@@ -203,7 +203,7 @@ def test_live_frames_show_what_there_is(run: Any) -> None:
     for count in (0, 3, 12, 30, len(run.waiting)):
         snapshot = fold(run.settings, 3, run.waiting[:count], now=50.0, traced=True)
         sizes.add(Image.open(io.BytesIO(picture.frame(snapshot))).size)
-    assert sizes == {(1100, 640)}
+    assert sizes == {(1650, 960)}
 
 
 def test_a_running_attempt_already_has_its_lane(run: Any) -> None:

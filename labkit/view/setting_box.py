@@ -1,0 +1,103 @@
+"""A tab to look into one setting: its timeline, the memory of its processes, its stages.
+
+It must not start a run, and is drawn by whoever owns the panel's painter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import ipywidgets as widgets
+
+from labkit.records import Setting
+from labkit.view.run_protocol import LiveRun
+from labkit.view.style import DPI, HEIGHT, WIDTH
+from labkit.view.trace import Tracer
+
+_STYLE = {"description_width": "5em"}
+
+
+class SettingBox:
+    """Choices of setting and round, and the picture of that trial."""
+
+    def __init__(self, wake: Callable[[], None]) -> None:
+        """Build the widgets; `wake` is called when another trial has been chosen."""
+        self.setting: Any = widgets.Dropdown(description="setting", style=_STYLE)
+        self.round: Any = widgets.Dropdown(description="round", style=_STYLE)
+        layout = widgets.Layout(
+            width=f"{WIDTH * DPI:.0f}px", height=f"{HEIGHT * DPI:.0f}px", object_fit="contain",
+            display="none",
+        )  # fmt: skip
+        self.image = widgets.Image(format="jpeg", layout=layout)
+        self.words = widgets.HTML("Nothing has been measured yet.")
+        choices = widgets.HBox(
+            [self.setting, self.round], layout=widgets.Layout(flex_flow="row wrap")
+        )
+        self.box = widgets.VBox([choices, self.words, self.image])
+        self._tracer: Tracer | None = None
+        self._run: LiveRun | None = None
+        self._taken = 0
+        self._shown: tuple[Any, ...] = ()
+        for field in (self.setting, self.round):
+            field.observe(lambda _: wake(), "value")
+
+    def follow(self, run: LiveRun) -> None:
+        """Look into this run from now on."""
+        self._run, self._tracer, self._taken, self._shown = run, Tracer(run.settings), 0, ()
+
+    def refresh(self) -> None:
+        """Draw the chosen trial anew if something of it has changed; one thread at a time."""
+        run, tracer = self._run, self._tracer
+        if run is None or tracer is None:
+            return
+        tracer.settings = run.settings
+        events = run.events
+        for event in events[self._taken :]:
+            tracer.take(event)
+        self._taken = len(events)
+        self._offer(run.settings, tracer)
+        setting = self.setting.value
+        if setting is None:
+            return
+        traces = {trace.repeat: trace for trace in tracer.of(setting.key)}
+        trace = traces.get(self.round.value or 0)
+        if trace is None:
+            return
+        state = (trace.trial, len(trace.loaded), len(trace.memory), trace.ended is not None)
+        if state != self._shown:
+            self._shown = state
+            self._draw(setting, trace)
+
+    def _offer(self, settings: tuple[Setting, ...], tracer: Tracer) -> None:
+        """The settings of which something has been heard, and the rounds of the chosen one."""
+        heard = [setting for setting in settings if tracer.of(setting.key)]
+        options = [
+            (", ".join(filter(None, (setting.story, setting.label))), setting)
+            for setting in heard
+        ]  # fmt: skip
+        _offer(self.setting, options)
+        if self.setting.value is not None:
+            rounds = sorted(trace.repeat for trace in tracer.of(self.setting.value.key))
+            _offer(self.round, [(str(number + 1), number) for number in rounds])
+
+    def _draw(self, setting: Setting, trace: Any) -> None:
+        from labkit.view.draw_setting import draw_trace
+        from labkit.view.figure import new_figure
+        from labkit.view.picture import to_jpeg
+
+        figure = new_figure()
+        draw_trace(figure, setting, trace.repeat, trace)
+        self.image.value = to_jpeg(figure)
+        self.image.layout.display = None
+        ended = trace.ended[1].status.replace("_", " ") if trace.ended else "still running"
+        self.words.value = f"trial {trace.trial}: {len(trace.loaded)} batches, {ended}"
+
+
+def _offer(field: Any, options: list[tuple[str, Any]]) -> None:
+    """Replace the options when they have changed; the choice stays."""
+    if [label for label, _ in options] == [label for label, _ in field.options]:
+        return
+    chosen, values = field.value, [value for _, value in options]
+    field.options = options
+    field.value = chosen if chosen in values else next(iter(values), None)
