@@ -5,6 +5,7 @@ It must not know widgets: what it displays is static.
 
 from __future__ import annotations
 
+import html
 from typing import Any, Protocol
 
 import IPython
@@ -63,7 +64,13 @@ class Record:
 
     def fill(self, result: ResultLike) -> None:
         """Picture, then sentence, table and verdicts; again for another run."""
-        data, metadata = picture_of(result).bundle()
+        picture = picture_of(result)
+        data, metadata = picture.bundle()
         self._picture.update(data, metadata=metadata, raw=True)
-        table = {"text/html": to_html(result), "text/plain": to_text(result)}
+        # JupyterLab keeps the picture's alt text in the file, but gives it to no screen reader.
+        words = f"<details><summary>The picture in words</summary>{html.escape(picture.alt)}"
+        table = {
+            "text/html": f"{to_html(result)}\n{words}</details>",
+            "text/plain": to_text(result),
+        }
         self._table.update(table, raw=True)
