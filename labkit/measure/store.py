@@ -29,8 +29,8 @@ _FLUSH_SECONDS = 0.05
 
 
 def host_name() -> str:
-    """The name of this host, fit for a file name."""
-    name = platform.node().split(".")[0] or "host"
+    """The name of this host, fit for a file name; ``LABKIT_HOST_NAME`` overrides it."""
+    name = os.environ.get("LABKIT_HOST_NAME") or platform.node().split(".")[0] or "host"
     return "".join(letter if letter.isalnum() else "_" for letter in name)
 
 
@@ -114,9 +114,20 @@ class EventWriter:
 
     def __init__(
         self, folder: RunFolder, *, what: str = "", rank: int = 0,
-        clock: Callable[[], float] = time.monotonic,
+        flush_seconds: float = _FLUSH_SECONDS, clock: Callable[[], float] = time.monotonic,
     ) -> None:  # fmt: skip
+        """Open the file of one process.
+
+        Args:
+            folder: the run.
+            what: tells the files of one host and rank apart.
+            rank: of the process that writes.
+            flush_seconds: how long an event may wait for others; 0 where the writer may be killed
+                and its last event counts.
+            clock: of the events.
+        """
         self.host = host_name()
+        self._flush_seconds = flush_seconds
         self.rank = rank
         self._clock = clock
         name = f"{self.host}-{rank}" + (f"-{what}" if what else "")
@@ -132,7 +143,7 @@ class EventWriter:
         self._waiting.append(
             Event(trial=trial, host=self.host, rank=self.rank, t=now, body=body)
         )
-        if flush or now - self._flushed >= _FLUSH_SECONDS:
+        if flush or now - self._flushed >= self._flush_seconds:
             self.flush()
 
     def flush(self) -> None:
