@@ -357,7 +357,7 @@ EXPERIMENT = Experiment(
               help="loader workers of each rank; by default 0 to 8, and the usable cores to 16"),
         Param(name="batch_size", label="batch size", default=4, low=1, high=1024,
               help="images in a batch of each rank"),
-        Param(name="steps", label="steps", default=32, low=4, high=10_000,
+        Param(name="steps", label="steps", default=24, low=4, high=10_000,
               help="measured steps of each rank, after workers x 2 of warm-up"),
         Param(name="images", label="images", default=256, low=8, high=100_000,
               help="distinct JPEGs on disk; they are read again and again"),

@@ -41,6 +41,9 @@ class Attempt(Protocol):
     def poll(self, wait_seconds: float) -> None:
         """Look for news, at most this long."""
 
+    def stands(self) -> bool:
+        """Whether its loaders have started, so that a look at its memory does not slow that."""
+
     def blame(self, killed: Collection[int] = ()) -> str:
         """Which of several processes failed or kept the others waiting; empty where there is one.
 
@@ -68,6 +71,10 @@ class ColdAttempt:
         """See `Attempt.poll`."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             self.exit_code = self._process.wait(wait_seconds)
+
+    def stands(self) -> bool:
+        """See `Attempt.stands`; the sampler's first pause is enough for a few workers."""
+        return True
 
     def blame(self, killed: Collection[int] = ()) -> str:
         """See `Attempt.blame`."""
@@ -141,6 +148,10 @@ class HostedAttempt:
             self.problem = reply.get("host_ended", "")
         if "failed" in reply:
             self.exit_code, self.problem = 1, reply["failed"]
+
+    def stands(self) -> bool:
+        """See `Attempt.stands`; the sampler's first pause is enough for a few workers."""
+        return True
 
     def blame(self, killed: Collection[int] = ()) -> str:
         """See `Attempt.blame`."""

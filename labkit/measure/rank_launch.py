@@ -101,8 +101,9 @@ class RankLaunch:
 
     def culprit(self, trial_id: str) -> int | None:
         """The rank that failed first: when one is gone, the others fail of a lost connection."""
-        failures = self.failures()
-        if killed := [r for r, code in failures.items() if code < 0 and code != -signal.SIGTERM]:
+        # Those that torchrun ended itself, once the first had failed, are none of it.
+        failures = {r: code for r, code in self.failures().items() if code != -signal.SIGTERM}
+        if killed := [rank for rank, code in failures.items() if code < 0]:
             return killed[0]
         errors = {rank: self.error_of(trial_id, rank) for rank in range(self.ranks)}
         told = {rank: error["t"] for rank, error in errors.items() if error}
@@ -162,6 +163,11 @@ class RankAttempt:
     def _done(self, rank: int) -> bool:
         state = read_state(self._launch.folder, rank)
         return state is not None and (state.trial, state.phase) == (self._trial, Phase.DONE)
+
+    def stands(self) -> bool:
+        """See `labkit.measure.attempts.Attempt.stands`: 64 workers take seconds to start."""
+        states = self._launch.states()
+        return all(state is not None and state.steps > 0 for state in states)
 
     def _failed(self, code: int) -> None:
         launch = self._launch

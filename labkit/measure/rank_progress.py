@@ -42,6 +42,8 @@ class RankState:
     steps: int
     """Done in this trial."""
     phase: Phase
+    port: int = 0
+    """Where the ranks of its launch met: free again when the launch is over."""
 
 
 class RankProgress:
@@ -49,7 +51,7 @@ class RankProgress:
 
     def __init__(self, folder: Path, rank: int) -> None:
         self._file = os.open(progress_file(folder, rank), os.O_WRONLY | os.O_CREAT, 0o644)
-        self._trial = ""
+        self._trial, self._port = "", int(os.environ.get("MASTER_PORT", 0))
         self.steps = 0
         self.mark(Phase.READY)
 
@@ -60,7 +62,9 @@ class RankProgress:
 
     def mark(self, phase: Phase) -> None:
         """The rank now does this."""
-        state = RankState(pid=os.getpid(), trial=self._trial, steps=self.steps, phase=phase)
+        state = RankState(
+            pid=os.getpid(), trial=self._trial, steps=self.steps, phase=phase, port=self._port
+        )
         os.lseek(self._file, 0, os.SEEK_SET)
         os.write(self._file, json.dumps(asdict(state)).ljust(_WIDTH).encode())
 

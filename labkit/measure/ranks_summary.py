@@ -129,32 +129,25 @@ def _wait_share(each: list[RankRecord]) -> float | None:
 
 
 def _grown_per_sample(each: list[RankRecord], fact: str) -> float | None:
-    """How much a counter of each rank grew while it was measured, per sample of the job."""
-    grown, samples = 0.0, 0
-    for rank in each:
-        ends = [batch.facts.get(fact) for _, batch in _ends(rank)]
-        if len(ends) < 2 or ends[0] is None or ends[1] is None:
-            return None
-        grown += max(0.0, ends[1] - ends[0])
-        samples += sum(batch.samples for _, batch in rank.measured[1:])
-    return grown / samples if samples else None
+    """How much a counter of all ranks grew while it was measured, per sample of the job."""
+    grown = [_growth(rank, fact) for rank in each]
+    known = [value for value in grown if value is not None]
+    samples = sum(batch.samples for rank in each for _, batch in rank.measured[1:])
+    return sum(known) / samples if samples and len(known) == len(grown) else None
 
 
-def _ends(rank: RankRecord) -> list[tuple[float, BatchLoaded]]:
-    """The batch at whose end the clock starts, and the last."""
-    measured = rank.measured
-    return [measured[0], measured[-1]] if len(measured) > 1 else []
+def _growth(rank: RankRecord, fact: str) -> float | None:
+    """From the batch at whose end the clock starts to the last; None where it was not told."""
+    if len(rank.measured) < 2:
+        return None
+    before, after = (rank.measured[at][1].facts.get(fact) for at in (0, -1))
+    return None if before is None or after is None else max(0.0, after - before)
 
 
 def _throttled(each: list[RankRecord]) -> int | None:
     """The group is one for all ranks of a host: the largest growth counts, not the sum."""
-    found = [
-        int(last.facts[THROTTLED] - first.facts[THROTTLED])
-        for rank in each
-        for (_, first), (_, last) in [_ends(rank)[:2]] if len(_ends(rank)) == 2
-        if THROTTLED in first.facts and THROTTLED in last.facts
-    ]  # fmt: skip
-    return max(found, default=None)
+    most = _slowest(_growth(rank, THROTTLED) for rank in each)
+    return None if most is None else int(most)
 
 
 def _slowest_of_steps(each: list[RankRecord], fact: str) -> float | None:

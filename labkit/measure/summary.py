@@ -32,7 +32,7 @@ from labkit.measure.flow import flow_of
 from labkit.measure.noise import bands, within_band
 from labkit.measure.ranks_summary import Ranks, take_rank, with_ranks
 from labkit.records import Setting, Status
-from labkit.summary import SettingSummary, StageSeconds, Summary, TrialSummary
+from labkit.summary import Interval, SettingSummary, StageSeconds, Summary, TrialSummary
 
 _WORST_FIRST = (
     Status.OUT_OF_MEMORY, Status.FAILED, Status.TIMED_OUT, Status.CANCELLED, Status.COMPLETED,
@@ -253,16 +253,20 @@ def _cpu(record: _Record, setting: Setting) -> float | None:
 def _settings(
     settings: Sequence[Setting], trials: dict[int, list[TrialSummary]], running: set[str]
 ) -> tuple[SettingSummary, ...]:
-    drawn = bands(
-        {
-            number: {
-                trial.repeat: trial.samples_per_second
-                for trial in trials[number]
-                if trial.samples_per_second is not None and trial.status is Status.COMPLETED
+    drawn: dict[int, Interval] = {}
+    for ranks in dict.fromkeys(setting.ranks for setting in settings):
+        # Rounds are neighbours in time within one launch only.
+        drawn |= bands(
+            {
+                number: {
+                    trial.repeat: trial.samples_per_second
+                    for trial in trials[number]
+                    if trial.samples_per_second is not None and trial.status is Status.COMPLETED
+                }
+                for number in trials
+                if settings[number].ranks == ranks
             }
-            for number in trials
-        }
-    )
+        )
     found = []
     for number, setting in enumerate(settings):
         own = trials[number]

@@ -251,7 +251,7 @@ class Warden:
             if guard is not None and self._look(trial, sampler, guard):
                 return Status.OUT_OF_MEMORY
             held = asked.exists()
-            if held or sampler.due():
+            if held or (sampler.due() and attempt.stands()):
                 known = set(sampler.seen)
                 sampled, counted = sampler.sample(held=held)
                 self.journal(trial.id, {p: m for p, m in sampler.seen.items() if p not in known})
