@@ -9,7 +9,8 @@ from types import MappingProxyType
 import pytest
 
 import labkit
-from labkit.experiments.rank_oversubscription import EXPERIMENT, judge, predicted_bytes, settings
+from labkit.experiments.rank_oversubscription import EXPERIMENT, predicted_bytes, settings
+from labkit.measure.rank_verdicts import judge_ranks
 from labkit.records import Environment, Outcome, Setting, Status, Verdict
 from labkit.summary import (
     Interval,
@@ -79,7 +80,7 @@ def measured(
 
 
 def judged(summary: Summary) -> dict[tuple[str, str], Verdict]:
-    return {(each.claim, each.story): each for each in judge(summary, ENVIRONMENT)}
+    return {(each.claim, each.story): each for each in judge_ranks(summary, ENVIRONMENT)}
 
 
 def test_the_map_is_whole_where_it_fits() -> None:
