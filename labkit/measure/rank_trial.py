@@ -35,17 +35,18 @@ _MEET_SECONDS = 3600.0
 Meet = Callable[[], None]
 
 
-def join_group(timeout_seconds: float) -> Meet:
+def join_group(timeout_seconds: float) -> tuple[Meet, Any]:
     """Join torchrun's process group: nccl where every rank of this host has a GPU, else gloo.
 
     Args:
         timeout_seconds: after which an operation that some rank does not take part in fails.
 
     Returns:
-        A barrier, which waits as long for the others.
+        A barrier, which waits as long for the others, and torchrun's store, which outlives a rank.
     """
     import torch
     import torch.distributed as dist
+    from torch.distributed.rendezvous import rendezvous
 
     local, beside = int(os.environ["LOCAL_RANK"]), int(os.environ["LOCAL_WORLD_SIZE"])
     backend = "gloo"
@@ -53,9 +54,10 @@ def join_group(timeout_seconds: float) -> Meet:
         torch.cuda.set_device(local)
         backend = "cpu:gloo,cuda:nccl"
     limit = timedelta(seconds=timeout_seconds)
-    dist.init_process_group(backend, timeout=limit)
+    store, rank, ranks = next(rendezvous("env://", timeout=limit))
+    dist.init_process_group(backend, store=store, rank=rank, world_size=ranks, timeout=limit)
     control = dist.new_group(backend="gloo", timeout=limit)  # a barrier that names who is missing
-    return lambda: dist.monitored_barrier(control, timeout=limit)
+    return lambda: dist.monitored_barrier(control, timeout=limit), store
 
 
 def run_rank_trial(
@@ -117,7 +119,7 @@ def main() -> None:
     experiment = load_experiment(plan["experiment"])
     for name in experiment.preload:  # or the first trial of a launch would pay for it
         importlib.import_module(name)
-    meet = join_group(_MEET_SECONDS)
+    meet, _ = join_group(_MEET_SECONDS)
     trial_id = ""
     try:
         with EventWriter(run, what=folder.name, rank=rank, flush_seconds=0) as writer:

@@ -89,16 +89,38 @@ def create_run(root: Path, name: str, plan: dict[str, Any]) -> RunFolder:
                 break
             except FileExistsError:
                 continue
-        folder = RunFolder(path)
-        folder.trials.mkdir()
-        folder.events.mkdir()
-        write_json(folder.plan, {"format": FORMAT_VERSION} | plan)
+        return _fill(path, plan)
     except OSError as error:
         raise StoreError(
             asked=f"a run folder in {root}",
             found=f"it cannot be written ({error.strerror or error})",
             do="free some space or set LABKIT_HOME to a folder that you can write",
         ) from error
+
+
+def create_run_at(path: Path, plan: dict[str, Any]) -> RunFolder:
+    """Make this very folder a run with its plan; it may exist, but must be empty.
+
+    Raises:
+        StoreError: something is in it, or it cannot be written.
+    """
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        found = f"{next(path.iterdir()).name!r} is in it" if any(path.iterdir()) else ""
+        if not found:
+            return _fill(path, plan)
+    except OSError as error:
+        found = f"it cannot be written ({error.strerror or error})"
+    raise StoreError(
+        asked=f"a run in {path}", found=found, do="give a folder that is empty, or not there yet"
+    )
+
+
+def _fill(path: Path, plan: dict[str, Any]) -> RunFolder:
+    folder = RunFolder(path)
+    folder.trials.mkdir()
+    folder.events.mkdir()
+    write_json(folder.plan, {"format": FORMAT_VERSION} | plan)
     return folder
 
 
