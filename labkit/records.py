@@ -179,6 +179,8 @@ class Setting:
     """Lowest and highest peak that `labkit.measure.prediction` expects of the whole tree."""
     note: str = ""
     """What a reader must know of its story, as the figure writes it beside the story's name."""
+    ranks: int = 0
+    """Ranks that torchrun starts, each with its own loader; 0: one process, without torchrun."""
 
     @property
     def key(self) -> str:
@@ -215,7 +217,8 @@ class Trial:
     """The round it belongs to, from 0."""
     seed: int
     timeout_seconds: float
-    launch: Literal["process"] = "process"
+    launch: Literal["process", "ranks"] = "process"
+    """``ranks``: `Setting.ranks` processes under torchrun, which take one trial after another."""
     fresh: Literal["cold", "forked"] = "forked"
     """``forked`` shares an interpreter that has imported torch (Linux only; else hosted)."""
 

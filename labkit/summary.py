@@ -76,6 +76,39 @@ class Costs:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RankFacts:
+    """What only a trial of several ranks tells; None where it was not measured.
+
+    The job is as fast as its slowest rank, and clocks of different hosts are never compared.
+    """
+
+    hosts: tuple[str, ...]
+    """Host of each rank that was heard."""
+    workers: tuple[int, ...]
+    """Loader workers that each of them was seen to have: processes that built a batch."""
+    steps: tuple[int, ...]
+    """Steps that each of them did, warm-up included."""
+    step_seconds_95: float | None
+    """95 % of the measured steps, wait and all, took at most so long, over all ranks."""
+    allreduce_seconds: float | None
+    """Median over measured steps of the slowest rank's; fact ``allreduce_seconds`` of a step."""
+    meeting_seconds: float | None
+    """Median over measured steps of the longest wait for the others before it; fact
+    ``meeting_seconds``."""
+    involuntary_per_sample: float | None
+    """Switches that a process did not ask for, of ranks and workers, while it was measured."""
+    voluntary_per_sample: float | None
+    """Switches of a process that waits."""
+    throttled: int | None
+    """Times that the quota stopped the control group meanwhile; None without a quota."""
+
+    @property
+    def processes(self) -> int:
+        """Ranks and their workers, without the launcher."""
+        return len(self.workers) + sum(self.workers)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TrialSummary:
     """One trial's numbers; those that a died trial did not reach are None."""
 
@@ -115,6 +148,9 @@ class TrialSummary:
     """Read from the disk rather than the page cache; None where it was not sampled."""
     evidence: dict[str, Any] = field(default_factory=dict)
     """What the status rests on; see `labkit.events.TrialEnded`."""
+    ranks: RankFacts | None = None
+    """None without torchrun. Rates, first batch and counts are then those of the whole job;
+    stages, flow, costs and facts are those of rank 0."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

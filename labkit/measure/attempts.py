@@ -13,6 +13,7 @@ import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -40,6 +41,16 @@ class Attempt(Protocol):
     def poll(self, wait_seconds: float) -> None:
         """Look for news, at most this long."""
 
+    def stands(self) -> bool:
+        """Whether its loaders have started, so that a look at its memory does not slow that."""
+
+    def blame(self, killed: Collection[int] = ()) -> str:
+        """Which of several processes failed or kept the others waiting; empty where there is one.
+
+        Args:
+            killed: pids that died of the memory limit, where that is known.
+        """
+
 
 class ColdAttempt:
     """A fresh interpreter for one trial."""
@@ -60,6 +71,14 @@ class ColdAttempt:
         """See `Attempt.poll`."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             self.exit_code = self._process.wait(wait_seconds)
+
+    def stands(self) -> bool:
+        """See `Attempt.stands`; the sampler's first pause is enough for a few workers."""
+        return True
+
+    def blame(self, killed: Collection[int] = ()) -> str:
+        """See `Attempt.blame`."""
+        return ""
 
 
 class TrialHost:
@@ -130,26 +149,46 @@ class HostedAttempt:
         if "failed" in reply:
             self.exit_code, self.problem = 1, reply["failed"]
 
+    def stands(self) -> bool:
+        """See `Attempt.stands`; the sampler's first pause is enough for a few workers."""
+        return True
+
+    def blame(self, killed: Collection[int] = ()) -> str:
+        """See `Attempt.blame`."""
+        return ""
+
 
 def end_attempt(run: RunFolder, trial: Trial, attempt: Attempt, sampler: Sampler | None,
-                forced: Status | None, host: TrialHost | None,
+                forced: Status | None, keep: Collection[int], waited: Collection[int],
                 guard: Guard | None) -> TrialEnded:  # fmt: skip
-    """End whatever is left of an attempt, remove what it left, and say how it went."""
-    keep = {host.pid} if host is not None else set()
-    if host is not None and forced and attempt.pid in (None, host.pid):
-        keep = set()  # the host itself is the trial: it must go too
+    """End whatever is left of an attempt, remove what it left, and say how it went.
+
+    Args:
+        run: the run folder.
+        trial: which trial.
+        attempt: at it.
+        sampler: that watched it; None if it never came to life.
+        forced: why it must end; None when it ended by itself.
+        keep: processes that live on for the next trial; their other children do end.
+        waited: processes whose exit codes somebody waits for.
+        guard: over its budget, if it has one.
+    """
     seen = dict(sampler.seen) if sampler is not None else {}
     if guard is not None:
         guard.before_end()
+    blame = ""
+    if forced is not None or attempt.exit_code != 0:
+        blame = attempt.blame(guard.death.killed if guard is not None and guard.death else ())
     # Nothing else runs beside a trial: all that is below the warden, orphans included, is its own.
-    waited = {attempt.pid or 0, host.pid if host is not None else 0}
-    ended = processes.end_tree(os.getpid(), keep=keep, waited=waited)
+    ended = processes.end_tree(os.getpid(), keep=keep, waited={attempt.pid or 0, *waited})
     while attempt.exit_code is None and attempt.pid is not None:
         attempt.poll(0.05)
     if guard is not None:
         guard.settle(attempt.exit_code)
     removed = processes.remove_shared_memory([*seen, *ended])
     status, detail, evidence = _judge_end(run, trial, attempt, guard, forced)
+    if blame and status not in (Status.COMPLETED, Status.CANCELLED):
+        detail = f"{blame}: {detail}"
     if removed:
         evidence["removed_shared_memory"] = removed
     peaks = [watch.peak_bytes for watch in (sampler, guard) if watch is not None]

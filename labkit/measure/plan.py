@@ -92,6 +92,9 @@ def make_trials(
 ) -> list[Trial]:  # fmt: skip
     """Setting x repeat: rounds one after the other, random order within each.
 
+    Settings of one number of ranks stand together, in a random order of these numbers, with all
+    their rounds: each number is launched once, since starting 8 ranks takes seconds.
+
     Args:
         settings: the settings to measure.
         first: index of the first of them within the run; ids are ``<index>-<repeat>``.
@@ -100,21 +103,25 @@ def make_trials(
         rounds: which repeats; all that were asked for when None.
     """
     order = random.Random(f"{asked.seed}-{first}")
+    launches = list(dict.fromkeys(setting.ranks for setting in settings))
+    order.shuffle(launches)
     trials: list[Trial] = []
-    for repeat in range(asked.repeats) if rounds is None else rounds:
-        indices = list(range(len(settings)))
-        order.shuffle(indices)
-        trials.extend(
-            Trial(
-                id=f"{first + index:03d}-{repeat}",
-                setting=settings[index],
-                repeat=repeat,
-                seed=asked.seed + repeat,
-                timeout_seconds=asked.timeout_seconds,
-                fresh=experiment.fresh,
+    for ranks in launches:
+        for repeat in range(asked.repeats) if rounds is None else rounds:
+            indices = [index for index, item in enumerate(settings) if item.ranks == ranks]
+            order.shuffle(indices)
+            trials.extend(
+                Trial(
+                    id=f"{first + index:03d}-{repeat}",
+                    setting=settings[index],
+                    repeat=repeat,
+                    seed=asked.seed + repeat,
+                    timeout_seconds=asked.timeout_seconds,
+                    launch="ranks" if ranks else "process",
+                    fresh=experiment.fresh,
+                )
+                for index in indices
             )
-            for index in indices
-        )
     return trials
 
 

@@ -29,8 +29,8 @@ _FLUSH_SECONDS = 0.05
 
 
 def host_name() -> str:
-    """The name of this host, fit for a file name."""
-    name = platform.node().split(".")[0] or "host"
+    """The name of this host, fit for a file name; ``LABKIT_HOST_NAME`` overrides it."""
+    name = os.environ.get("LABKIT_HOST_NAME") or platform.node().split(".")[0] or "host"
     return "".join(letter if letter.isalnum() else "_" for letter in name)
 
 
@@ -89,16 +89,38 @@ def create_run(root: Path, name: str, plan: dict[str, Any]) -> RunFolder:
                 break
             except FileExistsError:
                 continue
-        folder = RunFolder(path)
-        folder.trials.mkdir()
-        folder.events.mkdir()
-        write_json(folder.plan, {"format": FORMAT_VERSION} | plan)
+        return _fill(path, plan)
     except OSError as error:
         raise StoreError(
             asked=f"a run folder in {root}",
             found=f"it cannot be written ({error.strerror or error})",
             do="free some space or set LABKIT_HOME to a folder that you can write",
         ) from error
+
+
+def create_run_at(path: Path, plan: dict[str, Any]) -> RunFolder:
+    """Make this very folder a run with its plan; it may exist, but must be empty.
+
+    Raises:
+        StoreError: something is in it, or it cannot be written.
+    """
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        found = f"{next(path.iterdir()).name!r} is in it" if any(path.iterdir()) else ""
+        if not found:
+            return _fill(path, plan)
+    except OSError as error:
+        found = f"it cannot be written ({error.strerror or error})"
+    raise StoreError(
+        asked=f"a run in {path}", found=found, do="give a folder that is empty, or not there yet"
+    )
+
+
+def _fill(path: Path, plan: dict[str, Any]) -> RunFolder:
+    folder = RunFolder(path)
+    folder.trials.mkdir()
+    folder.events.mkdir()
+    write_json(folder.plan, {"format": FORMAT_VERSION} | plan)
     return folder
 
 
@@ -114,9 +136,20 @@ class EventWriter:
 
     def __init__(
         self, folder: RunFolder, *, what: str = "", rank: int = 0,
-        clock: Callable[[], float] = time.monotonic,
+        flush_seconds: float = _FLUSH_SECONDS, clock: Callable[[], float] = time.monotonic,
     ) -> None:  # fmt: skip
+        """Open the file of one process.
+
+        Args:
+            folder: the run.
+            what: tells the files of one host and rank apart.
+            rank: of the process that writes.
+            flush_seconds: how long an event may wait for others; 0 where the writer may be killed
+                and its last event counts.
+            clock: of the events.
+        """
         self.host = host_name()
+        self._flush_seconds = flush_seconds
         self.rank = rank
         self._clock = clock
         name = f"{self.host}-{rank}" + (f"-{what}" if what else "")
@@ -132,7 +165,7 @@ class EventWriter:
         self._waiting.append(
             Event(trial=trial, host=self.host, rank=self.rank, t=now, body=body)
         )
-        if flush or now - self._flushed >= _FLUSH_SECONDS:
+        if flush or now - self._flushed >= self._flush_seconds:
             self.flush()
 
     def flush(self) -> None:

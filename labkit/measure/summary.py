@@ -30,8 +30,9 @@ from labkit.measure.costs import costs_of
 from labkit.measure.delivery import block_rates
 from labkit.measure.flow import flow_of
 from labkit.measure.noise import bands, within_band
+from labkit.measure.ranks_summary import Ranks, take_rank, with_ranks
 from labkit.records import Setting, Status
-from labkit.summary import SettingSummary, StageSeconds, Summary, TrialSummary
+from labkit.summary import Interval, SettingSummary, StageSeconds, Summary, TrialSummary
 
 _WORST_FIRST = (
     Status.OUT_OF_MEMORY, Status.FAILED, Status.TIMED_OUT, Status.CANCELLED, Status.COMPLETED,
@@ -52,6 +53,8 @@ class _Record:
     read_bytes: int | None = None
     memory: list[tuple[float, MemorySampled]] = field(default_factory=list)
     counters: list[tuple[float, CountersSampled]] = field(default_factory=list)
+    ranks: Ranks = field(default_factory=dict)
+    """Empty without torchrun."""
 
     def split(
         self, setting: Setting
@@ -93,7 +96,10 @@ def summarise(settings: Sequence[Setting], events: Iterable[Event]) -> Summary:
         place = place_of(event.trial, len(settings))
         if place is not None:
             names[place] = event.trial
-            _take(records.setdefault(place, _Record()), event)
+            record = records.setdefault(place, _Record())
+            _take(record, event)
+            if settings[place[0]].ranks:
+                take_rank(record.ranks, event)
     trials: dict[int, list[TrialSummary]] = {number: [] for number in range(len(settings))}
     running = {names[place] for place, record in records.items() if record.ended is None}
     for place in sorted(records):
@@ -108,6 +114,8 @@ def summarise(settings: Sequence[Setting], events: Iterable[Event]) -> Summary:
 
 
 def _take(record: _Record, event: Event) -> None:
+    if event.rank:
+        return  # the others in lockstep with it: `labkit.measure.ranks_summary` folds them
     match event.body:
         case TrialStarted() as body:
             record.started = body
@@ -131,7 +139,7 @@ def _trial(name: str, setting: Setting, repeat: int, record: _Record) -> TrialSu
     wait = sum(batch.wait_seconds for _, batch in measured)
     whole = wait + sum(batch.step_seconds for _, batch in measured)
     ended, started = record.ended, record.started
-    return TrialSummary(
+    summary = TrialSummary(
         trial=name,
         setting=setting.key,
         repeat=repeat,
@@ -157,6 +165,7 @@ def _trial(name: str, setting: Setting, repeat: int, record: _Record) -> TrialSu
         device_read_bytes=record.read_bytes,
         evidence=ended.evidence if ended else {},
     )
+    return with_ranks(summary, record.ranks) if record.ranks else summary
 
 
 def _facts(record: _Record) -> dict[str, tuple[float, ...]]:
@@ -244,16 +253,20 @@ def _cpu(record: _Record, setting: Setting) -> float | None:
 def _settings(
     settings: Sequence[Setting], trials: dict[int, list[TrialSummary]], running: set[str]
 ) -> tuple[SettingSummary, ...]:
-    drawn = bands(
-        {
-            number: {
-                trial.repeat: trial.samples_per_second
-                for trial in trials[number]
-                if trial.samples_per_second is not None and trial.status is Status.COMPLETED
+    drawn: dict[int, Interval] = {}
+    for ranks in dict.fromkeys(setting.ranks for setting in settings):
+        # Rounds are neighbours in time within one launch only.
+        drawn |= bands(
+            {
+                number: {
+                    trial.repeat: trial.samples_per_second
+                    for trial in trials[number]
+                    if trial.samples_per_second is not None and trial.status is Status.COMPLETED
+                }
+                for number in trials
+                if settings[number].ranks == ranks
             }
-            for number in trials
-        }
-    )
+        )
     found = []
     for number, setting in enumerate(settings):
         own = trials[number]

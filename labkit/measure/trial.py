@@ -200,8 +200,13 @@ def execute(
 
 def redirect_output(run: RunFolder, trial_id: str) -> None:
     """What a trial prints goes to its own files: it can harm nobody there, and is kept."""
-    for ending, descriptor in (("out", 1), ("err", 2)):
-        file = os.open(run.trial_file(trial_id, ending), os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    redirect_to(run.trial_file(trial_id, "out"), run.trial_file(trial_id, "err"))
+
+
+def redirect_to(out: Path, err: Path) -> None:
+    """Standard output and error go to these files, and standard input is empty."""
+    for path, descriptor in ((out, 1), (err, 2)):
+        file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
         os.dup2(file, descriptor)
         os.close(file)
     null = os.open(os.devnull, os.O_RDONLY)

@@ -92,8 +92,12 @@ def compare_best(
 def compare_with_best(
     name: str, story: str, reference: tuple[str, SettingSummary | None],
     others: Sequence[SettingSummary], notes: tuple[str, ...],
+    direction: Literal["above", "below"] = "above",
 ) -> Verdict:  # fmt: skip
-    """The verdict on whether this setting is faster than every other: `compare_best` inverted."""
+    """The verdict on whether this setting is faster than every other: `compare_best` inverted.
+
+    With the direction ``below``: on whether it is slower than the best of them.
+    """
     label, ref = reference
     found = _best_other(reference, others)
     if isinstance(found, tuple) or ref is None:
@@ -102,7 +106,7 @@ def compare_with_best(
     rates = f"{_rate(ref)} against {_rate(found.item)} samples/s"
     what = f"{label} against {found.label}, best of the others on the other rounds: {rates},"
     return verdict(
-        name, story, f"{what} ratio within rounds", inverse(found.interval), "above", notes
+        name, story, f"{what} ratio within rounds", inverse(found.interval), direction, notes
     )
 
 

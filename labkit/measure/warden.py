@@ -28,6 +28,7 @@ from labkit.measure.attempts import Attempt, ColdAttempt, HostedAttempt, TrialHo
 from labkit.measure.guard import Guard
 from labkit.measure.leftovers import empty_scratch, make_scratch
 from labkit.measure.limits import Bound, open_bound
+from labkit.measure.rank_launch import RankAttempt, RankLaunch
 from labkit.measure.sampler import MEMORY_SHARE, SHARE, LoadMeter, Sampler
 from labkit.measure.store import EventWriter, RunFolder, write_json
 from labkit.measure.turns import machine_turn
@@ -49,6 +50,9 @@ class Warden:
         self.finishing = False
         self.cancelled = False
         self.host: TrialHost | None = None
+        self.launch: RankLaunch | None = None
+        """Ranks that wait for their next trial; launched anew for another number of them."""
+        self._launches = 0
         self.load = LoadMeter((os.getpid(), os.getppid()))
         self._sampled: set[str] = set()
         """Settings whose memory has been looked at: none of them goes without."""
@@ -131,8 +135,11 @@ class Warden:
         return None
 
     def start(self, trial: Trial, bound: Bound | None) -> Attempt:
-        """Start a trial's process, forked from the host or cold, within its limit."""
+        """Start a trial's process, forked from the host, cold, or as ranks, within its limit."""
         write_json(self.run.trial_file(trial.id, "json"), trial.to_json())
+        if trial.launch == "ranks":
+            return RankAttempt(self.warm_launch(trial.setting.ranks, bound), trial.id)
+        self.end_launch()
         if trial.fresh == "cold" or (bound is not None and bound.cold_only):
             return ColdAttempt(self.run, trial.id, () if bound is None else bound.prefix)
         return HostedAttempt(self.warm_host(), trial.id, None if bound is None else bound.join)
@@ -154,6 +161,36 @@ class Warden:
             self.journal("host", {self.host.pid: processes.start_mark(self.host.pid)})
             self.load.own.add(self.host.pid)
         return self.host
+
+    def warm_launch(self, ranks: int, bound: Bound | None) -> RankLaunch:
+        """So many ranks: those of the trial before, unless this one is to be within a limit."""
+        launch = self.launch
+        if launch is None or launch.ranks != ranks or bound is not None or not launch.alive():
+            self.end_launch()
+            prefix = () if bound is None else bound.prefix
+            launch = self.launch = RankLaunch(self.run, ranks, self._launches, prefix)
+            self._launches += 1
+            self.journal("ranks", {launch.pid: processes.start_mark(launch.pid)})
+            self.load.own.add(launch.pid)
+        return launch
+
+    def end_launch(self) -> None:
+        """End the ranks that wait, if there are any."""
+        if self.launch is not None:
+            self.launch.close()
+            self.launch = None
+
+    def kept(self, trial: Trial, attempt: Attempt, forced: Status | None) -> set[int]:
+        """Processes that live on after this trial."""
+        host, launch = self.host, self.launch
+        keep = {host.pid} if host is not None else set()
+        if host is not None and forced and attempt.pid in (None, host.pid):
+            keep = set()  # the host itself is the trial: it must go too
+        if launch is not None:
+            keep -= {launch.pid}
+            well = forced is None and attempt.exit_code == 0 and trial.setting.budget is None
+            keep |= launch.main_pids() if well else set()
+        return keep
 
     def measure(self, trial: Trial) -> None:
         """Run one trial to its end, watch it, and write the last word on it."""
@@ -186,11 +223,15 @@ class Warden:
                 self._sample_from = sampler.due_at
         elif self.cancelled:
             forced = Status.CANCELLED
-        ended = end_attempt(self.run, trial, attempt, sampler, forced, self.host, guard)
+        keep = self.kept(trial, attempt, forced)
+        waited = {held.pid for held in (self.host, self.launch) if held is not None}
+        ended = end_attempt(self.run, trial, attempt, sampler, forced, keep, waited, guard)
+        if self.launch is not None and self.launch.pid not in keep:
+            self.end_launch()
         if bound is not None:
             bound.close()
-        if self.host is None or attempt.pid != self.host.pid:
-            empty_scratch(self.scratch)  # a host that runs trials itself still uses its own part
+        if attempt.pid not in keep:
+            empty_scratch(self.scratch)  # who runs more trials itself still uses its own part
         self.events.write(trial.id, ended, flush=True)
 
     def _watch(self, trial: Trial, attempt: Attempt, sampler: Sampler,
@@ -210,7 +251,7 @@ class Warden:
             if guard is not None and self._look(trial, sampler, guard):
                 return Status.OUT_OF_MEMORY
             held = asked.exists()
-            if held or sampler.due():
+            if held or (sampler.due() and attempt.stands()):
                 known = set(sampler.seen)
                 sampled, counted = sampler.sample(held=held)
                 self.journal(trial.id, {p: m for p, m in sampler.seen.items() if p not in known})

@@ -8,10 +8,11 @@ from __future__ import annotations
 import statistics
 from collections.abc import Sequence
 
-from labkit.figures import Bars, Curves, Lanes, Stack
+from labkit.figures import Bars, Curves, HeatMap, Lanes, Stack
 from labkit.records import Setting
 from labkit.summary import Flow, SettingSummary
 from labkit.units import format_bytes, format_rate, format_seconds
+from labkit.view.cells_of_map import Cell, CellGrid, axis_label, grids_of, value_label
 from labkit.view.drawn import from_result
 from labkit.view.lanes_of_memory import Lane, death_text, delivered_text, lanes_of
 from labkit.view.run_protocol import ResultLike
@@ -31,7 +32,8 @@ def describe(result: ResultLike) -> str:
             return _describe_stack(result, spec)
         case Bars():
             return " ".join(_describe_costs(item) for item in result.summary)
-    raise NotImplementedError(f"a text for {type(result.experiment.figure).__name__}")
+        case HeatMap() as spec:
+            return _describe_map(result, spec)
 
 
 def describe_setting(result: ResultLike, setting: Setting, repeat: int) -> str:
@@ -140,3 +142,31 @@ def _describe_costs(item: SettingSummary) -> str:
     if private := [c.worker_private_bytes for c in costs if c.worker_private_bytes is not None]:
         parts.append(f"{format_bytes(round(statistics.median(private)))} private per worker")
     return f"{item.setting.label}: {', '.join(parts) or 'nothing was measured'}."
+
+
+def _describe_map(result: ResultLike, spec: HeatMap) -> str:
+    x, y = (axis_label(name, result.experiment) for name in (spec.x, spec.y))
+    cores = result.environment.usable_cores
+    intro = f"{spec.value_label.capitalize()} over {x} and {y}, {cores} usable cores."
+    grids = grids_of(from_result(result), spec)
+    return " ".join([intro, *(_describe_grid(grid, x, y) for grid in grids)])
+
+
+def _describe_grid(grid: CellGrid, x: str, y: str) -> str:
+    name = f"{grid.name}: " if grid.name else ""
+    rows = []
+    for row, value in enumerate(grid.ys):
+        own = sorted((c for c in grid.cells if c.row == row), key=lambda cell: cell.column)
+        if own:
+            told = ", ".join(f"{_told(c)} at {value_label(grid.xs[c.column])}" for c in own)
+            rows.append(f"{y} {value_label(value)}: {told}")
+    measured = [(cell.median, cell) for cell in grid.cells if cell.median is not None]
+    if not measured:
+        return f"{name}{'; '.join(rows)}."
+    best, cell = max(measured, key=lambda pair: pair[0])
+    place = f"{x} {value_label(grid.xs[cell.column])}, {y} {value_label(grid.ys[cell.row])}"
+    return f"{name}{'; '.join(rows)}; the highest is {format_rate(best)} at {place}."
+
+
+def _told(cell: Cell) -> str:
+    return " ".join(cell.lines) or "not measured"

@@ -83,4 +83,7 @@ def _kind(spec: figures.Figure) -> Any:
             from labkit.view.draw_bars import BarsDrawing
 
             return BarsDrawing
-    raise NotImplementedError(f"a drawing of {type(spec).__name__}")
+        case figures.HeatMap():
+            from labkit.view.draw_heat_map import HeatMapDrawing
+
+            return HeatMapDrawing

@@ -107,6 +107,8 @@ class _Tally:
     number: int
     repeat: int
     whole_epochs: bool
+    ranks: int
+    """In lockstep: rank 0 is counted, for all of them; 1 without torchrun."""
     clock: float | None = None
     """When the rate's clock started: the end of the last warm-up batch, or of the first batch."""
     samples: int = 0
@@ -140,7 +142,7 @@ class _Tally:
         enough = self.batches >= (_LEAST_BATCHES if self.status is None else 1)
         if not wanted or not enough or self.clock is None or self.last <= self.clock:
             return None
-        rate = self.samples / (self.last - self.clock)
+        rate = self.ranks * self.samples / (self.last - self.clock)
         return Point(repeat=self.repeat, samples_per_second=rate, ended=self.status is not None)
 
 
@@ -187,6 +189,8 @@ class Folder:
                 self._tracer.take(event)
 
     def _take(self, event: Event) -> None:
+        if event.rank:
+            return
         match event.body:
             case BatchBuilt() as body:
                 if (tally := self._tally(event.trial)) is not None:
@@ -228,8 +232,11 @@ class Folder:
             if place is None:
                 return None
             number, repeat = place
-            whole = self._settings[number].whole_epochs
-            found = _Tally(number=number, repeat=repeat, whole_epochs=whole)
+            setting = self._settings[number]
+            found = _Tally(
+                number=number, repeat=repeat, whole_epochs=setting.whole_epochs,
+                ranks=setting.ranks or 1,
+            )  # fmt: skip
             self._tallies[trial] = found
         return found
 
