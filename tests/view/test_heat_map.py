@@ -15,7 +15,7 @@ from labkit.view.cells_of_map import core_label, core_steps, grids_of
 from labkit.view.describe import describe
 from labkit.view.drawn import Drawn
 from labkit.view.figure import new_drawing, new_figure
-from labkit.view.picture import picture_of
+from labkit.view.picture import draw_result, to_png
 
 SPEC = HeatMap(x="workers", y="ranks", value_label="images per second of the job")
 RANKS, WORKERS = (1, 2, 4, 8), (0, 1, 2, 4, 8)
@@ -207,6 +207,6 @@ def test_the_words_hold_every_cell(mapped: Experiment, environment: Environment)
 
 
 def test_an_empty_map_is_drawn(mapped: Experiment, environment: Environment) -> None:
-    assert picture_of(told(mapped, environment, [item(1, 0)])).png.startswith(b"\x89PNG")
-    assert render_png(told(mapped, environment, [])).startswith(b"\x89PNG")
+    assert to_png(draw_result(told(mapped, environment, [item(1, 0)]))).startswith(b"\x89PNG")
+    assert to_png(draw_result(told(mapped, environment, []))).startswith(b"\x89PNG")
     assert describe(told(mapped, environment, [item(1, 0)])).endswith("ranks 1: not measured at 0.")
