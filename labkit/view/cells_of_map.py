@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from labkit.figures import HeatMap
 from labkit.records import Experiment, Status, Value
+from labkit.summary import Interval
 from labkit.units import format_rate
 from labkit.view.drawn import Drawn
 
@@ -33,13 +34,19 @@ class Cell:
     spread: str
     """``± 12``, half of the interval; empty without one."""
     end: str
-    """How trials ended that did not complete: ``out of memory``, with how many of how many."""
+    """How trials ended that did not complete, such as ``out of memory``."""
+    often: str
+    """Of how many trials that is told, where it is not all: ``1 of 3``."""
+    trials: int
+    """Those that have ended."""
+    running: bool
+    """A trial is under way, and its rate counts already."""
 
     @property
     def lines(self) -> tuple[str, ...]:
         """What is written in the cell; empty as long as nothing was measured."""
         rate = "" if self.median is None else format_rate(self.median)
-        return tuple(filter(None, (rate, self.spread, self.end)))
+        return tuple(filter(None, (rate, self.spread, self.end, self.often)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,27 +102,28 @@ def _ordered(values: Iterable[Value]) -> tuple[Value, ...]:
 
 
 def _cell(item: Drawn, column: int, row: int) -> Cell:
-    band = item.band
-    half = 0.0 if band is None else (band.high - band.low) / 2
+    band, statuses = item.band, item.statuses
+    bad = [status for status in statuses if status is not Status.COMPLETED]
+    if band is not None:  # the reader's stop says nothing about the setting
+        bad = [status for status in bad if status is not Status.CANCELLED]
     return Cell(
         key=item.setting.key,
         column=column,
         row=row,
         median=None if band is None else band.median,
-        spread=f"± {format_rate(half)}" if half > 0 else "",
-        end=_end(item),
+        spread="" if band is None else _spread(band),
+        end=bad[0].value.replace("_", " ") if bad else "",
+        often=f"{len(bad)} of {len(statuses)}" if 0 < len(bad) < len(statuses) else "",
+        trials=len(statuses),
+        running=len(item.rates) > statuses.count(Status.COMPLETED),
     )
 
 
-def _end(item: Drawn) -> str:
-    bad = [status for status in item.statuses if status is not Status.COMPLETED]
-    if item.band is not None:  # the reader's stop says nothing about the setting
-        bad = [status for status in bad if status is not Status.CANCELLED]
-    if not bad:
-        return ""
-    word = bad[0].value.replace("_", " ")
-    often = f" {len(bad)} of {len(item.statuses)}" if len(bad) < len(item.statuses) else ""
-    return word + often
+def _spread(band: Interval) -> str:
+    """Half of the interval, with no more decimals than the median is told with."""
+    _, _, decimals = format_rate(band.median).partition(".")
+    half = f"{(band.high - band.low) / 2:,.{len(decimals)}f}"
+    return f"± {half}" if float(half.replace(",", "")) > 0 else ""
 
 
 def core_steps(grid: CellGrid, spec: HeatMap, cores: int) -> list[Segment] | None:

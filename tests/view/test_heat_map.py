@@ -52,7 +52,7 @@ def draw(
 
 def words(panel: Any) -> dict[str, str]:
     """Text of every cell, by the parameters of its setting."""
-    return {key.partition(":")[2]: text.get_text() for key, text in panel.words.items()}
+    return {key.partition(":")[2]: tile.words.get_text() for key, tile in panel.rest.items()}
 
 
 def labels(drawing: Any) -> list[str]:
@@ -86,7 +86,7 @@ def test_what_is_not_measured_is_hatched_and_what_is_not_planned_has_a_dash(
 ) -> None:
     drawing = draw(mapped, environment, [item(1, 0, [9.0], [COMPLETED]), item(2, 1)])
     (panel,) = drawing.panels
-    assert [tile.get_visible() for tile in panel.tiles.values()] == [True, False]
+    assert [tile.patch.get_visible() for tile in panel.rest.values()] == [True, False]
     assert all(tile.get_hatch() for tile in panel.waiting)
     dashes = [t.get_position() for t in panel.axes.texts if t.get_text() == "-"]
     assert dashes == [(1, 0), (0, 1)]
@@ -98,9 +98,9 @@ def test_numbers_are_dark_on_light_cells_and_light_on_dark_ones(
 ) -> None:
     drawing = draw(mapped, environment, [item(1, 0, [10.0]), item(1, 1, [1000.0])])
     (panel,) = drawing.panels
-    low, high = panel.tiles.values()
-    assert sum(low.get_facecolor()[:3]) < sum(high.get_facecolor()[:3])
-    assert [text.get_color() for text in panel.words.values()] == ["#ffffff", "#222222"]
+    low, high = panel.rest.values()
+    assert sum(low.patch.get_facecolor()[:3]) < sum(high.patch.get_facecolor()[:3])
+    assert [tile.words.get_color() for tile in (low, high)] == ["#ffffff", "#222222"]
 
 
 def test_the_line_runs_between_products_up_to_the_cores_and_over() -> None:
@@ -147,33 +147,53 @@ def test_a_panel_per_story_on_the_same_axes(mapped: Experiment, environment: Env
         assert axes.get_ylim() == (-0.5, 1.5)
 
 
-def test_an_update_changes_the_moving_artists(mapped: Experiment, environment: Environment) -> None:
+def test_a_trial_that_runs_moves_and_settles_when_it_ends(
+    mapped: Experiment, environment: Environment
+) -> None:
     drawing = draw(mapped, environment, [item(1, 0), item(1, 1)], live=True)
+    (panel,) = drawing.panels
+    now, rest = ([*each.values()][1] for each in (panel.now, panel.rest))
     moving = [artist for _, artist in drawing.moving]
-    assert [artist.get_visible() for artist in moving[:2]] == [False, False]
+    assert now.patch in moving
+    assert now.words in moving
+    assert rest.patch not in moving
     assert drawing.update([item(1, 0), item(1, 1, [100.0])])  # the scale is new: draw all
-    assert [artist.get_visible() for artist in moving[:2]] == [False, True]
-    assert moving[3].get_text() == "100"
-    before = moving[1].get_facecolor()
+    before = now.patch.get_facecolor()
     assert not drawing.update([item(1, 0), item(1, 1, [90.0])])  # it reaches far enough
-    assert moving[3].get_text() == "90"
-    assert moving[1].get_facecolor() != before
+    assert now.patch.get_visible()
+    assert now.words.get_text() == "90"
+    assert now.patch.get_facecolor() != before
+    assert drawing.update([item(1, 0), item(1, 1, [80.0], [COMPLETED])])
+    assert not now.patch.get_visible()
+    assert rest.words.get_text() == "80"
     assert [artist for _, artist in drawing.moving] == moving
 
 
-def test_words_stay_within_their_cells(mapped: Experiment, environment: Environment) -> None:
+def test_a_spread_has_no_more_decimals_than_its_median(
+    mapped: Experiment, environment: Environment
+) -> None:
+    drawing = draw(mapped, environment, [
+        item(1, 0, [1000.0, 1000.5, 1001.8]), item(1, 1, [1000.0, 1000.4]), item(1, 2, [1.5, 1.6])
+    ])  # fmt: skip
+    found = [text.split() for text in words(drawing.panels[0]).values()]
+    assert found == [["1,000", "±", "1"], ["1,000"], ["1.6", "±", "0.1"]]
+
+
+@pytest.mark.parametrize("stories", [("",), ("a", "b"), ("a", "b", "c")])
+def test_words_stay_within_their_cells(
+    mapped: Experiment, environment: Environment, stories: tuple[str, ...]
+) -> None:
     statuses = [COMPLETED, KILLED, COMPLETED]
     drawing = draw(mapped, environment, [
-        item(r, w, [1234.0, 1300.0], statuses, story) for story in ("a", "b")
+        item(r, w, [1234.0, 1300.0], statuses, story) for story in stories
         for r in RANKS for w in WORKERS
     ])  # fmt: skip
     figure = drawing.panels[0].axes.figure
     figure.canvas.draw()
-    for panel in drawing.panels:
-        for key, text in panel.words.items():
-            inner, outer = text.get_window_extent(), panel.tiles[key].get_window_extent()
-            assert outer.x0 <= inner.x0 < inner.x1 <= outer.x1, text.get_text()
-            assert outer.y0 <= inner.y0 < inner.y1 <= outer.y1, text.get_text()
+    for tile in (tile for panel in drawing.panels for tile in panel.rest.values()):
+        inner, outer = tile.words.get_window_extent(), tile.patch.get_window_extent()
+        assert outer.x0 <= inner.x0 < inner.x1 <= outer.x1, tile.words.get_text()
+        assert outer.y0 <= inner.y0 < inner.y1 <= outer.y1, tile.words.get_text()
 
 
 @dataclass
