@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 import pytest
+from PIL import Image
 
 from labkit.figures import HeatMap
 from labkit.records import Environment, Experiment, Param, Setting, Status
@@ -15,6 +18,8 @@ from labkit.view.cells_of_map import core_label, core_steps, grids_of
 from labkit.view.describe import describe
 from labkit.view.drawn import Drawn
 from labkit.view.figure import new_drawing, new_figure
+from labkit.view.fold import fold
+from labkit.view.live_picture import LivePicture
 from labkit.view.picture import render_png
 
 SPEC = HeatMap(x="workers", y="ranks", value_label="images per second of the job")
@@ -230,3 +235,19 @@ def test_an_empty_map_is_drawn(mapped: Experiment, environment: Environment) -> 
     assert render_png(told(mapped, environment, [item(1, 0)])).startswith(b"\x89PNG")
     assert render_png(told(mapped, environment, [])).startswith(b"\x89PNG")
     assert describe(told(mapped, environment, [item(1, 0)])).endswith("ranks 1: not measured at 0.")
+
+
+def test_a_blitted_frame_shows_what_a_full_one_shows(
+    make_run: Any, events: Any, mapped: Experiment
+) -> None:
+    run = make_run()
+    run.experiment = mapped
+    run.settings = tuple(replace(s, params={**s.params, "ranks": 1}) for s in run.settings)
+    painter = LivePicture(run)
+    for count in (22, 24, 60, len(events)):
+        frame = painter.frame(fold(run.settings, run.trials_total, events[:count], now=0.0))
+        whole = LivePicture(run).frame(
+            fold(run.settings, run.trials_total, events[:count], now=0.0)
+        )
+        a, b = (np.asarray(Image.open(io.BytesIO(each)), dtype=float) for each in (frame, whole))
+        assert np.abs(a - b).mean() < 1
