@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from labkit.errors import LabkitError
     from labkit.figures import Curves
     from labkit.measure import instrument
+    from labkit.rank_budget import budget
     from labkit.records import Experiment, Needs, Outcome, Param, Setting, Verdict
     from labkit.result import Result, load
 
@@ -29,6 +30,7 @@ _HOME = {
     "Result": "labkit.result",
     "Setting": "labkit.records",
     "Verdict": "labkit.records",
+    "budget": "labkit.rank_budget",
     "claims": "labkit.api",
     "compare": "labkit.comparison",
     "experiments": "labkit.api",
@@ -49,6 +51,7 @@ __all__ = [
     "Result",
     "Setting",
     "Verdict",
+    "budget",
     "claims",
     "compare",
     "experiments",

@@ -156,6 +156,30 @@ def compare_runs(
         print_comparison(found, Console())
 
 
+@app.command("budget")
+def plan_budget(
+    ranks: Annotated[int, typer.Option(help="training processes on this host")] = 8,
+    workers: Annotated[int, typer.Option(help="loader workers of each rank")] = 8,
+    sample_size: Annotated[str, typer.Option(help="of one sample, such as 1GiB")] = "588KiB",
+    batch_size: Annotated[int, typer.Option(help="samples of one rank's batch")] = 32,
+    prefetch_factor: Annotated[int, typer.Option(help="batches in flight per worker")] = 2,
+    tensors_per_batch: Annotated[int, typer.Option(help="such as image and label")] = 2,
+    as_json: Annotated[bool, typer.Option("--json", help="one JSON object on stdout")] = False,
+) -> None:
+    """What ranks x workers would ask of this machine, and how many workers are safe; no run."""
+    from labkit.rank_budget import budget
+    from labkit.view.budget_text import print_budget
+
+    found = budget(
+        ranks, workers, sample_size, batch_size=batch_size, prefetch_factor=prefetch_factor,
+        tensors_per_batch=tensors_per_batch,
+    )  # fmt: skip
+    if as_json:
+        print(json.dumps(found.to_json()))
+    else:
+        print_budget(found, Console())
+
+
 @app.command("claims")
 def show_claims(
     as_json: Annotated[bool, typer.Option("--json", help="one JSON object on stdout")] = False,

@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[1]
 VOCABULARY = ("records", "figures", "events", "errors", "units", "summary")
 PUBLIC = (
     "labkit.cli", "labkit.api", "labkit.result", "labkit.ledger", "labkit.comparison",
-    "labkit.planning", "labkit.ranks", "labkit.__main__",
+    "labkit.planning", "labkit.ranks", "labkit.rank_budget", "labkit.__main__",
 )  # fmt: skip
 
 # Room or module: the modules that nothing in it may import, at any depth of the code.

@@ -171,3 +171,20 @@ def test_compare_sets_two_runs_side_by_side(tmp_path: Path) -> None:
     refused = labkit("compare", "mine", str(runs / "worker_plateau"), home=tmp_path)
     assert refused.returncode == 2
     assert "do:" in refused.stderr
+
+
+@pytest.mark.slow
+def test_budget_counts_without_a_run(tmp_path: Path) -> None:
+    words = ["budget", "--ranks", "2", "--workers", "3", "--sample-size", "1MiB"]
+    words += ["--batch-size", "4"]
+    done = labkit(*words, home=tmp_path)
+    assert done.returncode == 0, done.stderr
+    for part in ("9 processes", "7 batches of 4 MiB", "/dev/shm", "file descriptors"):
+        assert part in " ".join(done.stdout.split())
+    found = json.loads(labkit(*words, "--json", home=tmp_path).stdout)
+    assert found["in_flight_bytes"] == 2 * 7 * 4 << 20
+    assert {"safe_workers", "reasons"} <= set(found)
+    refused = labkit("budget", "--sample-size", "huge", home=tmp_path)
+    assert refused.returncode == 2
+    assert "do:" in refused.stderr
+    assert not (tmp_path / "runs").exists()

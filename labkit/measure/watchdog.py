@@ -172,7 +172,7 @@ class Floor:
         self._root = root
         self._outer = _limited_groups(root)
         total = _meminfo(root).get("MemTotal", 0)
-        self.floor_bytes = _reserve(total)
+        self.floor_bytes = reserve_bytes(total)
 
     def breach(self) -> tuple[int, int] | None:
         """What is left, and the floor that it is under; None as long as there is enough."""
@@ -180,7 +180,7 @@ class Floor:
         if left is not None and left < self.floor_bytes:
             return left, self.floor_bytes
         for group, limit in self._outer:
-            floor = _reserve(limit)
+            floor = reserve_bytes(limit)
             used = _number(group.folder / _USED[group.version])
             # Cheap first: page cache counts as used, and what it leaves out takes 2 ms to read.
             if used is not None and limit - used < floor:
@@ -194,7 +194,7 @@ _USED = {1: "memory.usage_in_bytes", 2: "memory.current"}
 _LIMIT = {1: "memory.limit_in_bytes", 2: "memory.max"}
 
 
-def _reserve(total: int) -> int:
+def reserve_bytes(total: int) -> int:
     """A twentieth, but at least 128 MiB and at most 1 GiB; a quarter of a very small whole."""
     return min(max(total // 20, 128 << 20), 1 << 30, total // 4)
 

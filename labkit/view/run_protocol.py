@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from labkit.events import Event
+from labkit.measure.rank_limits import Job, Limit
 from labkit.records import Environment, Experiment, Setting, Status, Verdict
 from labkit.summary import ComparedSetting, Difference, Summary, VerdictPair
 
@@ -126,3 +127,25 @@ class ComparisonLike(Protocol):
     def unmatched(self) -> tuple[int, int]: ...
     @property
     def verdicts(self) -> Sequence[VerdictPair]: ...
+
+
+class BudgetLike(Protocol):
+    """What ranks and workers ask of a machine; see `labkit.rank_budget.Budget`."""
+
+    processes: int
+    cores_per_process: float
+    batches_in_flight: int
+    in_flight_bytes: int
+    peak_bytes: tuple[int, int]
+    environment: Environment
+
+    @property
+    def job(self) -> Job: ...
+    @property
+    def limits(self) -> Sequence[Limit]: ...
+    @property
+    def safe_workers(self) -> int | None: ...
+    @property
+    def reasons(self) -> tuple[str, ...]: ...
+    @property
+    def fits(self) -> bool: ...

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 import pytest
+from PIL import Image
 
 from labkit.figures import HeatMap
 from labkit.records import Environment, Experiment, Param, Setting, Status
@@ -15,6 +18,8 @@ from labkit.view.cells_of_map import core_label, core_steps, grids_of
 from labkit.view.describe import describe
 from labkit.view.drawn import Drawn
 from labkit.view.figure import new_drawing, new_figure
+from labkit.view.fold import fold
+from labkit.view.live_picture import LivePicture
 from labkit.view.picture import draw_result, to_png
 
 SPEC = HeatMap(x="workers", y="ranks", value_label="images per second of the job")
@@ -230,3 +235,19 @@ def test_an_empty_map_is_drawn(mapped: Experiment, environment: Environment) -> 
     assert to_png(draw_result(told(mapped, environment, [item(1, 0)]))).startswith(b"\x89PNG")
     assert to_png(draw_result(told(mapped, environment, []))).startswith(b"\x89PNG")
     assert describe(told(mapped, environment, [item(1, 0)])).endswith("ranks 1: not measured at 0.")
+
+
+def test_a_blitted_frame_shows_what_a_full_one_shows(
+    make_run: Any, events: Any, mapped: Experiment
+) -> None:
+    run = make_run()
+    run.experiment = mapped
+    run.settings = tuple(replace(s, params={**s.params, "ranks": 1}) for s in run.settings)
+    painter, worst = LivePicture(run), []
+    for count in range(22, len(events) + 1, 7):
+        snapshot = fold(run.settings, run.trials_total, events[:count], now=0.0)
+        frame, whole = painter.frame(snapshot), LivePicture(run).frame(snapshot)
+        a, b = (np.asarray(Image.open(io.BytesIO(each)), dtype=float) for each in (frame, whole))
+        blocks = np.abs(a - b)[:660, :1640].reshape(33, 20, 82, 20, 3).mean(axis=(1, 3, 4))
+        worst.append(blocks.max())
+    assert max(worst) < 8, worst
