@@ -6,6 +6,7 @@ It must not import torch, and must not print except through a view.
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import os
 import signal
@@ -21,6 +22,7 @@ from labkit.machine.environment import read_environment
 from labkit.machine.folders import runs_folder
 from labkit.measure import plan as plans
 from labkit.measure.limits import available_mechanism
+from labkit.measure.prediction import outlook_of
 from labkit.measure.reference import available, load_experiment, reference
 from labkit.measure.runner import Run, clean_up_dead_runs
 from labkit.records import Environment, Experiment, Setting
@@ -244,7 +246,14 @@ def panel(name: str) -> Panel:
     def begin(params: Mapping[str, Any]) -> LiveRun:
         return start(name, **params)
 
-    return Panel(begin, experiment)
+    def outlook(params: Mapping[str, Any]) -> str:
+        asked = plans.check_asked(
+            experiment, params, size=default_size(), repeats=None, seed=0, timeout=None
+        )
+        return outlook_of(plans.make_settings(experiment, asked.params, here()))
+
+    here = functools.cache(_environment_here)
+    return Panel(begin, experiment, outlook)
 
 
 def experiments() -> tuple[Experiment, ...]:

@@ -65,14 +65,17 @@ class Panel:
     """An experiment's controls with Run and Stop, for a notebook; nothing in it blocks."""
 
     def __init__(
-        self, start: Callable[[Mapping[str, Any]], LiveRun], experiment: Experiment
-    ) -> None:
+        self, start: Callable[[Mapping[str, Any]], LiveRun], experiment: Experiment,
+        outlook: Callable[[Mapping[str, Any]], str] = lambda params: "",
+    ) -> None:  # fmt: skip
         """Build the widgets.
 
         Args:
             start: checks parameters and starts a run.
             experiment: whose parameters are offered.
+            outlook: one sentence on what a run with these parameters will take.
         """
+        self._outlook = outlook
         self._start = start
         self._controls = [Control(param) for param in experiment.params]
         self._run: LiveRun | None = None
@@ -86,16 +89,33 @@ class Panel:
         self.run_button.on_click(lambda _: self.run())
         self.stop_button.on_click(lambda _: self.stop())
         self.message = widgets.HTML()
+        self.before = widgets.HTML()
+        for control in self._controls:
+            control.widget.observe(lambda _: self._foresee(), "value")
+        self._foresee()
         self._live = widgets.VBox()
         self.box = widgets.VBox([
             widgets.HTML(f"<strong>{html.escape(experiment.title)}</strong>"),
-            *(control.widget for control in self._controls),
+            *(control.widget for control in self._controls), self.before,
             widgets.HBox([self.run_button, self.stop_button]), self.message, self._live,
         ])  # fmt: skip
 
     def _ipython_display_(self) -> None:
         display(self.box)
         self._record = _Record()  # of this cell, so that a thread need not display
+
+    def _values(self) -> dict[str, Any]:
+        """What the controls say; an empty one says nothing."""
+        values = {control.param.name: control.value() for control in self._controls}
+        return {name: value for name, value in values.items() if value is not None}
+
+    def _foresee(self) -> None:
+        """Say before Run what it will take."""
+        try:
+            text = self._outlook(self._values())
+        except LabkitError as error:
+            text = str(error)  # also of a value that is only half typed
+        self.before.value = html.escape(text)
 
     def run(self) -> None:
         """Start a run with the values of the controls; does nothing while one goes on."""
@@ -104,8 +124,7 @@ class Panel:
         self.message.value = ""
         self._error = self.result = None
         try:
-            values = {control.param.name: control.value() for control in self._controls}
-            self._run = self._start({k: v for k, v in values.items() if v is not None})
+            self._run = self._start(self._values())
         except LabkitError as error:
             self._show(error)
             return

@@ -152,3 +152,17 @@ def test_controls_refuse_the_rest(experiment: Any, place: int, text: str) -> Non
 def test_outside_a_kernel_the_terminal_is_chosen() -> None:
     assert not choose.in_notebook()
     assert choose.watch_here() is not notebook.watch_in_notebook
+
+
+def test_a_panel_says_before_run_what_it_will_take(make_run: Any, shown: list[Any]) -> None:
+    def outlook(params: Any) -> str:
+        return f"{params['wait_ms']:g} at once, <much>"
+
+    experiment = make_run().experiment
+    panel = notebook.Panel(lambda params: make_run(), experiment, outlook)
+    (wait,) = [each.widget for each in panel._controls if each.param.name == "wait_ms"]
+    wait.value = "7"
+    assert panel.before.value == "7 at once, &lt;much&gt;"
+    wait.value = "seven"
+    assert "wait_ms=seven" in panel.before.value
+    assert panel.before in panel.box.children
