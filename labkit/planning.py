@@ -18,7 +18,7 @@ from labkit.machine.environment import read_environment
 from labkit.measure import plan as plans
 from labkit.measure.limits import available_mechanism
 from labkit.measure.plan import Asked
-from labkit.measure.prediction import warning_of
+from labkit.measure.prediction import outlook_of, warning_of
 from labkit.records import Environment, Experiment, Setting
 from labkit.units import format_bytes
 from labkit.view.run_protocol import Preview
@@ -133,5 +133,6 @@ def preview(experiment: Experiment, asked: Asked, given: dict[str, Any]) -> Prev
         seconds=experiment.needs.seconds if usual else None,
         missing_bytes=plan.missing_bytes,
         missing_seconds=plan.missing_seconds,
+        outlook=outlook_of(plan.settings),
         warnings=tuple(filter(None, map(warning_of, plan.settings))),
     )

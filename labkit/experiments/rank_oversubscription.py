@@ -16,7 +16,7 @@ from typing import Any
 from labkit.figures import HeatMap
 from labkit.measure import instrument
 from labkit.measure.look import ask_for_look
-from labkit.measure.prediction import TYPICAL
+from labkit.measure.prediction import Footprint
 from labkit.measure.rank_verdicts import judge_ranks
 from labkit.measure.switch_cost import switch_seconds
 from labkit.measure.tree_counters import tree_counters
@@ -37,6 +37,8 @@ WORKERS = (0, 1, 2, 4, 8)
 SIDE = 64
 _PREFETCH = 2
 _CLASSES = 10
+_TYPICAL = Footprint(base_bytes=215 << 20, worker_bytes=11 << 20)
+"""A rank with DDP and what its optimizer imports, measured: where this machine was not measured."""
 
 
 class Small:
@@ -114,8 +116,8 @@ def settings(params: Params, environment: Environment) -> Sequence[Setting]:
 
 def predicted_bytes(ranks: int, workers: int, environment: Environment) -> int:
     """Memory of all processes before any sample: ranks, their workers and torchrun itself."""
-    base = environment.base_bytes or TYPICAL.base_bytes
-    worker = environment.worker_bytes or TYPICAL.worker_bytes
+    base = environment.base_bytes or _TYPICAL.base_bytes
+    worker = environment.worker_bytes or _TYPICAL.worker_bytes
     return ranks * (base + workers * worker) + base
 
 

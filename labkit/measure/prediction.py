@@ -15,6 +15,7 @@ the next: 2 to 3 batches.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from labkit.records import Setting
@@ -66,6 +67,25 @@ def predicted_peak(
     full = base + shared_when_full(workers, prefetch_factor, batch_bytes, batches)
     building = min(workers, batches) * batch_bytes if copied else 0
     return full, full + building
+
+
+def outlook_of(settings: Sequence[Setting]) -> str:
+    """One sentence on the largest of these settings, for who is about to run them.
+
+    Returns:
+        Its processes, torchrun included, and the highest peak expected; empty without predictions.
+    """
+    peaks = {item.predicted_peak_bytes[1]: item for item in settings if item.predicted_peak_bytes}
+    if not peaks:
+        return ""
+    most = max(peaks)
+    largest = peaks[most]
+    workers = largest.params.get("workers")
+    each = 1 + workers if isinstance(workers, int) else 1
+    count = largest.ranks * each + 1 if largest.ranks else each
+    limit = f" (limit {format_bytes(largest.budget.limit_bytes)})" if largest.budget else ""
+    told = f"{largest.label}: {count} processes, up to {format_bytes(most)} expected{limit}"
+    return f"{told}; {largest.note}" if largest.ranks and largest.note else told
 
 
 def warning_of(setting: Setting) -> str:

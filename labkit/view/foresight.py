@@ -90,6 +90,8 @@ def preview_lines(preview: Preview) -> list[str]:
         lines.append(
             f"{size} of data must be generated first: about {format_seconds(max(1, seconds))}"
         )
+    if preview.outlook:
+        lines.append(preview.outlook)
     lines += preview.warnings[:_MOST_WARNINGS]
     more = len(preview.warnings) - _MOST_WARNINGS
     return [*lines, f"and {more} more like these"] if more > 0 else lines

@@ -76,6 +76,8 @@ class Preview:
     missing_bytes: int
     """Of datasets that must be generated first."""
     missing_seconds: float
+    outlook: str
+    """A sentence on the largest setting's processes and memory; empty when nothing is predicted."""
     warnings: tuple[str, ...]
     """A sentence for each setting that may or will not fit into its memory budget."""
 

@@ -16,6 +16,7 @@ from labkit.measure.memory import sample_memory
 from labkit.measure.prediction import (
     TYPICAL,
     Footprint,
+    outlook_of,
     predicted_peak,
     shared_when_full,
     warning_of,
@@ -173,3 +174,17 @@ def test_a_held_full_queue_is_as_predicted(workers: int, prefetch: int) -> None:
     peak = max(peak, later)
     assert 0.75 * high <= peak <= high * 1.02
     assert peak >= 0.98 * low
+
+
+def test_the_outlook_tells_the_largest_setting() -> None:
+    def setting(ranks: int, workers: int, peak: int | None, note: str = "") -> Setting:
+        return Setting(
+            params={"workers": workers, "ranks": ranks}, label=f"{ranks} x {workers}", ranks=ranks,
+            predicted_peak_bytes=None if peak is None else (1, peak), note=note,
+        )  # fmt: skip
+
+    assert outlook_of([]) == ""
+    assert outlook_of([setting(8, 8, None)]) == ""
+    told = outlook_of([setting(8, 8, 3 << 30, "left out: 64 x 8"), setting(1, 0, 1 << 20)])
+    assert told == "8 x 8: 73 processes, up to 3 GiB expected; left out: 64 x 8"
+    assert outlook_of([setting(0, 2, 1 << 30)]).startswith("0 x 2: 3 processes")

@@ -55,6 +55,7 @@ class FakeLab:
         self.run = run
         self.given: list[Mapping[str, Any]] = []
         self.warnings: tuple[str, ...] = ()
+        self.outlook = ""
         self.threads: set[str] = set()
 
     @property
@@ -68,7 +69,8 @@ class FakeLab:
     def preview(self, values: Mapping[str, Any]) -> Preview:
         self.threads.add(threading.current_thread().name)
         return Preview(settings=4, rounds=values["repeats"], seconds=None,
-                       missing_bytes=3 << 30, missing_seconds=12.0, warnings=self.warnings)
+                       missing_bytes=3 << 30, missing_seconds=12.0,
+                       outlook=self.outlook, warnings=self.warnings)
 
     def start(self, values: Mapping[str, Any]) -> Any:
         self.given.append(dict(values))
@@ -206,12 +208,14 @@ def test_a_wrong_value_starts_nothing(lab: FakeLab) -> None:
 
 def test_what_a_run_would_be_is_said_before(lab: FakeLab, shown: list[Any]) -> None:
     lab.warnings = ("8 workers: up to 25 GiB, limit 9 GiB: this will not fit",)
+    lab.outlook = "8 workers: 9 processes"
     own = Panel(lab)
     own._ipython_display_()
     own.foresight.wait(30)
     words = own.foresight.words.value
     assert words.startswith("4 settings, 5 rounds")
     assert "3 GiB of data must be generated first: about 12 s" in words
+    assert "<br>8 workers: 9 processes<br>" in words
     assert "⚠ 8 workers: up to 25 GiB" in words
     assert lab.threads == {"labkit-preview"}
 
