@@ -101,9 +101,9 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
         server.wait(PATIENCE_SECONDS)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def browser(chromium: str) -> Iterator[Browser]:
-    """One Chromium for all tests of a file."""
+    """A Chromium for each test: it starts processes whenever it likes, and all must go again."""
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium, args=list(_CHROMIUM))
         yield browser

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import re
 import subprocess
 import sys
@@ -15,6 +17,7 @@ import pytest
 from playwright.sync_api import expect
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
+_SESSION = "LABKIT_TEST_SESSION"
 Open = Callable[..., Any]
 _MILLISECONDS = 60_000
 _PANEL = "import labkit\npanel = labkit.panel('{name}'{more})\npanel"
@@ -23,12 +26,14 @@ _LONG = "labkit.panel('worker_plateau', repeats=40)"
 
 
 def trials() -> set[int]:
-    """Process ids of wardens, hosts and trials that are there now."""
+    """Process ids of this session's wardens, hosts and trials that are there now."""
     found = set()
-    for process in psutil.process_iter(["cmdline"]):
-        command = " ".join(process.info["cmdline"] or ())
-        if "labkit.measure." in command and process.status() != psutil.STATUS_ZOMBIE:
-            found.add(process.pid)
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error):
+            command = " ".join(process.cmdline())
+            ours = process.environ().get(_SESSION) == os.environ[_SESSION]
+            if "labkit.measure." in command and ours:
+                found.add(process.pid)
     return found
 
 
