@@ -18,7 +18,7 @@ from labkit.figures import Stack
 from labkit.measure import instrument
 from labkit.measure.delivery import horizon_seconds
 from labkit.measure.delivery_verdicts import compare_blocks, compare_deaths, compare_delivery
-from labkit.measure.prediction import TYPICAL, Footprint, predicted_peak
+from labkit.measure.prediction import LOOP_BYTES, TYPICAL, Footprint, predicted_peak
 from labkit.measure.verdicts import cannot_tell, circumstances, measured
 from labkit.records import (
     Context,
@@ -85,7 +85,8 @@ def scaled(sample_bytes: int, environment: Environment) -> int:
 def _footprint(environment: Environment) -> Footprint:
     if environment.base_bytes is None or environment.worker_bytes is None:
         return TYPICAL
-    return Footprint(base_bytes=environment.base_bytes, worker_bytes=environment.worker_bytes)
+    return Footprint(base_bytes=environment.base_bytes, worker_bytes=environment.worker_bytes,
+                     loop_bytes=LOOP_BYTES)  # fmt: skip
 
 
 def _spec(layout: str, count: int, sample_bytes: int) -> dict[str, Any]:

@@ -30,8 +30,12 @@ class Footprint:
     """Of the process that consumes: its imports."""
     worker_bytes: int
     """What each worker adds: pages that it has touched since it was forked, or its own imports."""
+    loop_bytes: int = 0
+    """What a loop may allocate beside its batches; a peak was 0.8 MB over the bound without it."""
 
 
+LOOP_BYTES = 16 << 20
+"""For `Footprint.loop_bytes`, where a reader is told that something will not fit."""
 TYPICAL = Footprint(base_bytes=150 << 20, worker_bytes=8 << 20)
 """Torch 2.13 for CPUs under Linux with fork: a guess, for where nothing was measured yet."""
 
@@ -63,10 +67,10 @@ def predicted_peak(
     base = footprint.base_bytes + workers * footprint.worker_bytes
     if workers == 0:
         low = min(2, batches) * batch_bytes
-        return base + low, base + low + (batch_bytes if copied else 0)
+        return base + low, base + low + (batch_bytes if copied else 0) + footprint.loop_bytes
     full = base + shared_when_full(workers, prefetch_factor, batch_bytes, batches)
     building = min(workers, batches) * batch_bytes if copied else 0
-    return full, full + building
+    return full, full + building + footprint.loop_bytes
 
 
 def outlook_of(settings: Sequence[Setting]) -> str:

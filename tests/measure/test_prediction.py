@@ -60,6 +60,15 @@ def test_what_is_held_without_samples_is_added() -> None:
     assert found == (1250, 1270)
 
 
+def test_what_a_loop_allocates_beside_raises_the_upper_bound_alone() -> None:
+    footprint = Footprint(base_bytes=1000, worker_bytes=100, loop_bytes=7)
+    for workers, expected in ((0, (1020, 1037)), (2, (1250, 1277))):
+        found = predicted_peak(
+            workers=workers, prefetch_factor=2, batch_bytes=10, batches=24, footprint=footprint
+        )
+        assert found == expected
+
+
 def test_a_memory_map_is_copied_once() -> None:
     found = [
         predicted_peak(workers=workers, prefetch_factor=2, batch_bytes=10, batches=24,
