@@ -17,7 +17,7 @@ TORCH := import importlib.metadata as m; v = m.version("torch"); \
 	assert [int(n) for n in v.split(".")[:2]] >= [2, 6]; print(v)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lab run test check notebooks data
+.PHONY: help setup lab run test check notebooks screenshot data
 
 help:  ## Show this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) \
@@ -41,6 +41,9 @@ check: $(VENV)/.installed-dev  ## Style, types, and notebooks without stored out
 
 notebooks: $(VENV)/.installed-test  ## Run every notebook at small size
 	$(if $(NOTEBOOKS),$(SMALL) $(BIN)/python -m pytest --nbmake $(NOTEBOOKS) $(ARGS))
+
+screenshot: $(VENV)/.installed-test  ## Take the README's picture anew, in a real browser
+	$(BIN)/python tests/browser/screenshot.py
 
 data: $(VENV)/.installed-run  ## Make LAB's datasets; or any: make data KIND=volumes ARGS="--count 4 --out DIR"
 	$(BIN)/$(if $(KIND),python -m data_gen $(KIND),labkit data make $(LAB)) $(ARGS)

@@ -36,9 +36,13 @@ View = Literal["auto", "none"]
 class LiveRun(Run):
     """A run whose result can be asked for: what a view needs."""
 
+    _result: Result | None = None
+
     def result(self) -> Result:
-        """What was measured; ask when it is done."""
-        return Result(self.folder.path)
+        """What was measured, read once; ask when it is done."""
+        if self._result is None:
+            self._result = Result(self.folder.path)
+        return self._result
 
 
 Watch = Callable[[LiveRun], float]
@@ -149,7 +153,7 @@ def follow(live: LiveRun, watch: Watch) -> Result:
     finally:
         live.stop()  # does nothing to a run that is done; leaves none behind when a view fails
         live.wait(30)
-    result = Result(live.folder.path)
+    result = live.result()
     result.painter_seconds = painter_seconds
     return result
 

@@ -206,6 +206,10 @@ Body = (
 )  # fmt: skip
 _encode = json.JSONEncoder(separators=(",", ":")).encode  # json.dumps makes one at every call
 _BODIES: dict[str, type[Any]] = {body.__name__: body for body in Body.__args__}
+_KNOWN = {
+    kind: frozenset(each.name for each in dataclasses.fields(kind))
+    for kind in (*_BODIES.values(), ProcessMemory)
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -259,10 +263,11 @@ def from_line(line: str) -> Event | None:
         kind = _BODIES.get(raw["kind"])
         if kind is None:
             return None
-        known = {f.name for f in dataclasses.fields(kind)}
-        values = {name: value for name, value in raw["body"].items() if name in known}
+        known, values = _KNOWN[kind], raw["body"]
+        if not values.keys() <= known:
+            values = {name: value for name, value in values.items() if name in known}
         if kind is MemorySampled:
-            known = {f.name for f in dataclasses.fields(ProcessMemory)}
+            known = _KNOWN[ProcessMemory]
             values["processes"] = tuple(
                 ProcessMemory(**{name: item[name] for name in item.keys() & known})
                 for item in values["processes"]

@@ -54,6 +54,8 @@ class Result:
         self.events: list[Event] = read_events(folder)
         self.painter_seconds = 0.0
         """CPU time that drawing took in this kernel while the run was live."""
+        self.told_in: int | None = None
+        """The notebook's execution that has shown it already, in full."""
 
     @property
     def name(self) -> str:
@@ -231,6 +233,12 @@ class Result:
 
     def _repr_html_(self) -> str:
         from labkit.view.table import to_html
+
+        if self.told_in is not None:
+            from labkit.view.cell import execution
+
+            if self.told_in == execution():
+                return "<small>The result stands above.</small>"
 
         return to_html(self)
 

@@ -55,6 +55,12 @@ def running_cell() -> str | None:
     return found if isinstance(found, str) else None
 
 
+def execution() -> int | None:
+    """Number of the execution that goes on in this kernel; None outside of one."""
+    shell = IPython.get_ipython()
+    return getattr(shell, "execution_count", None)
+
+
 class Record:
     """The outputs of a cell that stay in the saved notebook: made at once, filled at the end."""
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from matplotlib.collections import PolyCollection
-from matplotlib.patches import Rectangle
+from matplotlib.patches import Patch
 
 from labkit.figures import Curves
 from labkit.records import Environment, Experiment, Setting
@@ -79,7 +79,7 @@ class CurvesDrawing:
         """See `labkit.view.figure.Drawing`."""
         found = [(panel.axes, artist) for panel in self.panels for artist in panel.moving]
         if self.stages is not None:
-            found += [(self.stages.axes, bar) for bars in self.stages.bars for bar in bars]
+            found += [(self.stages.axes, bars) for bars in self.stages.bars]
         return found
 
 
@@ -203,37 +203,42 @@ class _StagePanel:
         axes.set_ylim(len(names) - 0.4, -0.6)
         axes.set_xlim(0, 1e-6)
         axes.set_xlabel("ms per sample", color=INK)
+        # One collection for each stage: a patch for each bar took most of a live frame's time.
         self.bars = [
-            [
-                Rectangle((0, row - 0.38), 0, 0.76, facecolor=color,
-                          hatch=hatch if hatched else None,
-                          edgecolor=PAPER, linewidth=0.4, label=name)
-                for row in range(len(names))
-            ]
-            for name, color, hatch in STAGES
+            PolyCollection([], facecolor=color, hatch=hatch if hatched else None, edgecolor=PAPER,
+                           linewidth=0.4)
+            for _, color, hatch in STAGES
         ]  # fmt: skip
         for bars in self.bars:
-            for bar in bars:
-                axes.add_patch(bar)
+            axes.add_collection(bars, autolim=False)
+        handles = [
+            Patch(facecolor=color, hatch=hatch if hatched else None, edgecolor=PAPER,
+                  linewidth=0.4, label=name)
+            for name, color, hatch in STAGES
+        ]  # fmt: skip
         axes.legend(
-            handles=[bars[0] for bars in self.bars], loc="lower center",
+            handles=handles, loc="lower center",
             bbox_to_anchor=(0.45, 1.0), ncols=4, fontsize=7.5, frameon=False,
             handlelength=1.2, columnspacing=0.8, handletextpad=0.4,
         )  # fmt: skip
 
     def update(self, drawn: Sequence[Drawn]) -> bool:
         found = {item.setting.key: item.stages for item in drawn}
+        boxes: list[list[list[tuple[float, float]]]] = [[] for _ in STAGES]
         longest = 0.0
         for row, key in enumerate(self._keys):
             stages, left = found.get(key), 0.0
             if stages is None:
                 continue
             each = (stages.fetch, stages.transform, stages.collate, stages.handover)
-            for bars, seconds in zip(self.bars, each, strict=True):
-                bars[row].set_x(left)
-                bars[row].set_width(seconds * 1e3)
-                left += seconds * 1e3
+            for own, seconds in zip(boxes, each, strict=True):
+                right = left + seconds * 1e3
+                own.append([(left, row - 0.38), (left, row + 0.38), (right, row + 0.38),
+                            (right, row - 0.38)])  # fmt: skip
+                left = right
             longest = max(longest, left)
+        for bars, own in zip(self.bars, boxes, strict=True):
+            bars.set_verts(own)
         return grow(longest, self.axes.get_xlim()[1], lambda high: self.axes.set_xlim(0, high))
 
 

@@ -53,6 +53,11 @@ def from_summary(summary: Summary, tracer: Tracer | None = None) -> tuple[Drawn,
     )
 
 
+def empty(settings: Sequence[Setting]) -> tuple[Drawn, ...]:
+    """The settings before anything has been measured."""
+    return tuple(Drawn(setting=each, rates=(), band=None, stages=None) for each in settings)
+
+
 def from_snapshot(settings: Sequence[Setting], snapshot: Snapshot) -> tuple[Drawn, ...]:
     """The settings of a run on its way, the trial that runs now included."""
     found = bands({setting.key: snapshot.rates(setting.key) for setting in settings})

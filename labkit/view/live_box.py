@@ -105,19 +105,22 @@ class _Painter:
 
     def __init__(self, box: LiveBox, run: LiveRun) -> None:
         self._box, self._run = box, run
-        self._picture: LivePicture | None = None
+        # Made at once: while the host still imports torch, nothing is measured that it could slow.
+        self._picture = LivePicture(run)
         self._text_due = self._picture_due = 0.0
         self._painted = -1
 
     def paint(self, folder: Folder, now: float, *, last: bool) -> None:
-        if now < self._text_due and not last:
+        words = now >= self._text_due or last
+        picture = now >= self._picture_due and folder.changes != self._painted
+        if not words and not picture:
             return
-        self._text_due = now + _TEXT_SECONDS
         snapshot = folder.snapshot(now)
-        self._set_text(snapshot)
+        if words:
+            self._text_due = now + _TEXT_SECONDS
+            self._set_text(snapshot)
         anything = bool(snapshot.points) or any(snapshot.traces.values())
-        fresh = folder.changes != self._painted and anything
-        if fresh and now >= self._picture_due and snapshot.phase is not Phase.ENDED:
+        if picture and anything and snapshot.phase is not Phase.ENDED:
             self._set_picture(snapshot)
             self._painted, self._picture_due = folder.changes, now + _PICTURE_SECONDS
 
@@ -128,8 +131,6 @@ class _Painter:
         _assign(self._box.bar, "value", min(1.0, done / total))
 
     def _set_picture(self, snapshot: Snapshot) -> None:
-        if self._picture is None:
-            self._picture = LivePicture(self._run)
         self._box.image.value = self._picture.frame(snapshot)
         _assign(self._box.image.layout, "display", None)
 

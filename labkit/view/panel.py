@@ -16,7 +16,7 @@ from typing import Any
 import ipywidgets as widgets
 
 from labkit.errors import LabkitError, MeasureError
-from labkit.view.cell import Record, display, take_cell
+from labkit.view.cell import Record, display, execution, take_cell
 from labkit.view.controls import Controls
 from labkit.view.foresight import Foresight
 from labkit.view.live_box import LiveBox
@@ -110,6 +110,8 @@ class Panel:
         try:
             seconds = self.live.follow(run, self._look)
             self._end(run, seconds)
+            if self.result is not None:
+                self.result.told_in = execution()
         finally:
             self.live.hide("")
             self.settings.layout.display = None

@@ -19,6 +19,8 @@ class ResultLike(Protocol):
     painter_seconds: float
     """CPU time that showing it took; whoever followed the run sets it."""
     settings: tuple[Setting, ...]
+    told_in: int | None
+    """The notebook's execution in which it was shown, so that its repr need not show it again."""
 
     @property
     def experiment(self) -> Experiment: ...

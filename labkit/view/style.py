@@ -27,6 +27,10 @@ STAGES = (
 """Name, colour and hatching of each stage of a batch, the same in every figure."""
 
 _HEADROOM = 1.15
+_MORE_HEADROOM = 1.5
+"""An axis that has grown will grow again: each time all is drawn anew, which takes 0.1 s of CPU."""
+_EMPTY = 1e-3
+"""Axes without anything on them end below."""
 
 
 def height_of(spec: Figure) -> float:
@@ -52,8 +56,8 @@ def grow(top: float, high: float, set_high: Callable[[float], object]) -> bool:
     Returns:
         Whether the axis was changed, so that all must be drawn again.
     """
-    fits = top <= high and top * _HEADROOM > 0.5 * high
+    fits = top <= high and top * _MORE_HEADROOM > 0.5 * high
     if top <= 0 or fits:
         return False
-    set_high(top * _HEADROOM)
+    set_high(top * (_HEADROOM if high < _EMPTY else _MORE_HEADROOM))
     return True

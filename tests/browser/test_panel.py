@@ -96,6 +96,7 @@ def test_without_a_kernel_the_record_is_there(open_notebook: Open, site: Any) ->
     expect(notebook.pictures).to_be_visible(timeout=_MILLISECONDS)
     notebook.page.get_by_text("The picture in words").click()
     assert "every batch was built by the consumer" in text_of(notebook)
+    assert text_of(notebook).count("K1 reproduced") == 1, "the cell's value tells it no second time"
     time.sleep(1)  # a page that draws an error draws it late
     notebook.shoot("no-kernel")
     assert "K1 reproduced" in text_of(notebook)

@@ -100,6 +100,7 @@ class FakeResult:
     headline: str = "K7 holds: 2 workers, 200 samples/s <b>"
     status: Status = Status.COMPLETED
     painter_seconds: float = 0.0
+    told_in: int | None = None
     events: list[Event] = field(default_factory=list)
     settings: tuple[Setting, ...] = field(default_factory=settings)
 

@@ -71,9 +71,9 @@ def test_series_share_a_panel_and_logarithmic_axes(result: Any) -> None:
 
 
 def test_stages_are_stacked(drawing: Any) -> None:
-    first = [bars[0] for bars in drawing.stages.bars]
-    assert [bar.get_width() for bar in first] == pytest.approx([1, 2, 3, 4])
-    assert [bar.get_x() for bar in first] == pytest.approx([0, 1, 3, 6])
+    first = [bars.get_paths()[0].get_extents() for bars in drawing.stages.bars]
+    assert [box.width for box in first] == pytest.approx([1, 2, 3, 4])
+    assert [box.x0 for box in first] == pytest.approx([0, 1, 3, 6])
 
 
 def test_a_result_without_points_is_drawn(make_run: Any) -> None:
