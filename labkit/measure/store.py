@@ -217,6 +217,8 @@ class EventTail:
 
     def _grown(self) -> list[str]:
         """Files with something new: asked twenty times a second, of a file for each trial."""
+        if not self._folder.events.is_dir():
+            return []  # the run has only just been asked for
         with os.scandir(self._folder.events) as entries:
             return sorted(
                 entry.path

@@ -100,3 +100,7 @@ def test_writer_names_its_process(folder: RunFolder) -> None:
     with EventWriter(folder, what="warden") as writer:
         writer.write("", WarningCaught(message=str(os.getpid())))
     assert [path.name.endswith("-0-warden.jsonl") for path in folder.events.iterdir()] == [True]
+
+
+def test_a_run_that_has_not_begun_has_no_events(tmp_path: Path) -> None:
+    assert read_events(RunFolder(tmp_path / "nothing")) == []
