@@ -110,10 +110,7 @@ class Lab:
 
     def preview(self, values: Mapping[str, Any]) -> Preview:
         """See `labkit.view.run_protocol.Lab`."""
-        asked = self._check(values)
-        usual = self.defaults(asked.size)
-        given = {name: value for name, value in asked.params.items() if value != usual[name]}
-        return preview(self.experiment, asked, given)
+        return preview(self.experiment, self._check(values))
 
     def start(self, values: Mapping[str, Any]) -> LiveRun:
         """See `labkit.view.run_protocol.Lab`."""

@@ -82,13 +82,10 @@ class Comparison:
         """Settings that both have, in the order of a; they are the same when all values are."""
         others = {item.setting.key: item for item in self.b.summary}
         return tuple(
-            ComparedSetting(
-                story=item.setting.story, label=item.setting.label, a=item, b=other,
-                ratio=_ratio(other, item),
-            )
+            ComparedSetting(a=item, b=other, ratio=_ratio(other, item))
             for item in self.a.summary
             if (other := others.get(item.setting.key)) is not None
-        )  # fmt: skip
+        )
 
     @cached_property
     def unmatched(self) -> tuple[int, int]:
@@ -116,7 +113,7 @@ class Comparison:
             "parameters_differ": [asdict(each) for each in self.parameters],
             "settings": [
                 {
-                    "story": row.story,
+                    "story": row.a.setting.story,
                     "params": dict(row.a.setting.params),
                     "status": {"a": row.a.status.value, "b": row.b.status.value},
                     "samples_per_second": {

@@ -11,7 +11,7 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from labkit.errors import InsufficientSpaceError
 from labkit.machine.environment import read_environment
@@ -110,23 +110,19 @@ def specs_of(settings: Sequence[Setting]) -> dict[str, DatasetSpec]:
     """The datasets of the settings, each once, by the JSON text that stands for it in a plan."""
     from data_gen import DatasetSpec
 
-    texts = {json.dumps(item.dataset, sort_keys=True) for item in settings if item.dataset}
+    texts = {item.dataset_key for item in settings if item.dataset}
     return {text: DatasetSpec.from_json(json.loads(text)) for text in sorted(texts)}
 
 
-def preview(experiment: Experiment, asked: Asked, given: dict[str, Any]) -> Preview:
+def preview(experiment: Experiment, asked: Asked) -> Preview:
     """What a reader should know before the run is started.
-
-    Args:
-        experiment: the lab.
-        asked: what was asked of it, checked.
-        given: the parameters that differ from the lab's defaults.
 
     Raises:
         LabkitError: it could not be started.
     """
     plan = plan_run(experiment, asked)
-    usual = asked.size == "full" and not given and asked.repeats == experiment.repeats
+    default = experiment.resolve({}, size="full"), experiment.rounds("full")
+    usual = asked.size == "full" and (asked.params, asked.repeats) == default
     return Preview(
         settings=len(plan.settings),
         rounds=asked.repeats,

@@ -34,7 +34,8 @@ from labkit.measure.rank_trial import Meet, join_group, run_rank_trial
 from labkit.measure.reference import load_experiment, reference
 from labkit.measure.store import EventWriter, RunFolder, create_run_at, host_name
 from labkit.measure.texts import broadcast_text, gather_texts
-from labkit.records import Context, Experiment, Setting, Status, Trial, trial_from_json
+from labkit.planning import specs_of
+from labkit.records import Context, Experiment, Status, Trial, trial_from_json
 
 _SETTLE_SECONDS = 5.0
 """After a failure the ranks that live say so within this time; whose host is silent is lost."""
@@ -153,7 +154,7 @@ def _plan(options: argparse.Namespace, experiment: Experiment, me: _Rank) -> dic
         | plans.details(environment, settings, {}, ())
         | {"hosts": list(dict.fromkeys(me.hosts))},
     )
-    return {"trials": [trial.to_json() for trial in trials], "specs": _specs(settings)}
+    return {"trials": [trial.to_json() for trial in trials], "specs": list(specs_of(settings))}
 
 
 def _given(options: argparse.Namespace, experiment: Experiment) -> dict[str, Any]:
@@ -173,12 +174,6 @@ def _given(options: argparse.Namespace, experiment: Experiment) -> dict[str, Any
         sweep = any(param.name == name and param.sweep for param in experiment.params)
         given[name] = values if sweep else values[0]
     return given
-
-
-def _specs(settings: Sequence[Setting]) -> list[str]:
-    """The datasets of the settings, each once, as the JSON text that stands for it in a plan."""
-    found = {json.dumps(item.dataset, sort_keys=True) for item in settings if item.dataset}
-    return sorted(found)
 
 
 @contextlib.contextmanager
@@ -207,9 +202,10 @@ def _run(
     sent, trial = 0, None
     try:
         for trial in trials:
-            key = json.dumps(trial.setting.dataset, sort_keys=True)
-            context = Context(dataset_folder=datasets.get(key), rank=me.rank,
-                              world_size=me.ranks, host=host_name())  # fmt: skip
+            folder = datasets.get(trial.setting.dataset_key)
+            context = Context(
+                dataset_folder=folder, rank=me.rank, world_size=me.ranks, host=host_name()
+            )
             run_rank_trial(trial, experiment, context, writer, progress, me.meet)
             sent = _hand_over(me, sent)
             if me.rank == 0:

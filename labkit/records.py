@@ -5,6 +5,7 @@ It must not do I/O, must not import torch, and must not know any other room.
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -188,6 +189,16 @@ class Setting:
         values = ",".join(f"{name}={value}" for name, value in sorted(self.params.items()))
         return f"{self.story}:{values}"
 
+    @property
+    def name(self) -> str:
+        """What people call it: its story, if it has one, and its label."""
+        return f"{self.story}, {self.label}" if self.story else self.label
+
+    @property
+    def dataset_key(self) -> str:
+        """JSON text that stands for its dataset in a plan; ``null`` without one."""
+        return json.dumps(self.dataset, sort_keys=True)
+
     def __getitem__(self, name: str) -> Any:
         return self.params[name]
 
@@ -346,6 +357,10 @@ class Experiment:
     """Modules that `make_loader` imports: a host imports them once, before it forks."""
     refine: Callable[[Summary], Sequence[Setting]] | None = None
     figure: Figure = field(default=Curves(x_label="workers", y_label="samples per second"))
+
+    def rounds(self, size: str) -> int:
+        """Rounds at this size, unless others are asked for."""
+        return self.small_repeats if size == "small" else self.repeats
 
     def resolve(self, given: Params, *, size: str) -> dict[str, Any]:
         """Every parameter's checked value: given, else small size's, else the default.

@@ -153,13 +153,13 @@ class Result:
         """
         from labkit.view.picture import picture_of_setting
 
-        names = {
-            ", ".join(filter(None, (each.story, each.label))): each for each in self.settings
-        }
-        found = setting if isinstance(setting, Setting) else names.get(setting)
-        if found not in self.settings or found is None:
-            labels = {each.label: each for each in reversed(self.settings)}
-            found = labels.get(str(setting))
+        # The first that fits: a label alone may stand in several stories.
+        names = {each.name: each for each in self.settings}
+        labels = {each.label: each for each in reversed(self.settings)}
+        if isinstance(setting, Setting):
+            found = setting if setting in self.settings else None
+        else:
+            found = names.get(setting) or labels.get(setting)
         if found is None:
             raise ParameterError(
                 asked=f"the setting {setting!r} of {self.path.name}",

@@ -233,8 +233,6 @@ class Difference:
 class ComparedSetting:
     """One setting in both runs."""
 
-    story: str
-    label: str
     a: SettingSummary
     b: SettingSummary
     ratio: Interval | None

@@ -52,7 +52,19 @@ class Attempt(Protocol):
         """
 
 
-class ColdAttempt:
+class _OneProcess:
+    """What every attempt in a single process says of itself."""
+
+    def stands(self) -> bool:
+        """See `Attempt.stands`; the sampler's first pause is enough for a few workers."""
+        return True
+
+    def blame(self, killed: Collection[int] = ()) -> str:
+        """See `Attempt.blame`."""
+        return ""
+
+
+class ColdAttempt(_OneProcess):
     """A fresh interpreter for one trial."""
 
     def __init__(self, run: RunFolder, trial_id: str, prefix: tuple[str, ...] = ()) -> None:
@@ -71,14 +83,6 @@ class ColdAttempt:
         """See `Attempt.poll`."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             self.exit_code = self._process.wait(wait_seconds)
-
-    def stands(self) -> bool:
-        """See `Attempt.stands`; the sampler's first pause is enough for a few workers."""
-        return True
-
-    def blame(self, killed: Collection[int] = ()) -> str:
-        """See `Attempt.blame`."""
-        return ""
 
 
 class TrialHost:
@@ -126,7 +130,7 @@ class TrialHost:
             return None
 
 
-class HostedAttempt:
+class HostedAttempt(_OneProcess):
     """A trial that the host forked, or runs itself."""
 
     def __init__(self, host: TrialHost, trial_id: str, join: Path | None = None) -> None:
@@ -148,14 +152,6 @@ class HostedAttempt:
             self.problem = reply.get("host_ended", "")
         if "failed" in reply:
             self.exit_code, self.problem = 1, reply["failed"]
-
-    def stands(self) -> bool:
-        """See `Attempt.stands`; the sampler's first pause is enough for a few workers."""
-        return True
-
-    def blame(self, killed: Collection[int] = ()) -> str:
-        """See `Attempt.blame`."""
-        return ""
 
 
 def end_attempt(run: RunFolder, trial: Trial, attempt: Attempt, sampler: Sampler | None,

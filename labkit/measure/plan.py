@@ -42,8 +42,7 @@ def check_asked(
         raise ParameterError(
             asked=f"size={size!r}", found="no such size", do=f"use one of {', '.join(SIZES)}"
         )
-    default = experiment.small_repeats if size == "small" else experiment.repeats
-    count = default if repeats is None else repeats
+    count = experiment.rounds(size) if repeats is None else repeats
     if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= _MOST_REPEATS:
         raise ParameterError(
             asked=f"repeats={repeats!r}",

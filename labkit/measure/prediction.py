@@ -100,6 +100,5 @@ def warning_of(setting: Setting) -> str:
     limit = setting.budget.limit_bytes
     if high <= limit:
         return ""
-    name = f"{setting.story}, {setting.label}" if setting.story else setting.label
     fits = "will not fit" if low > limit else "may not fit"
-    return f"{name}: up to {format_bytes(high)}, limit {format_bytes(limit)}: this {fits}"
+    return f"{setting.name}: up to {format_bytes(high)}, limit {format_bytes(limit)}: this {fits}"

@@ -129,9 +129,7 @@ def main() -> None:
                 text = run.trial_file(trial_id, "json").read_text("utf-8")
                 trial = trial_from_json(json.loads(text))
                 context = Context(
-                    dataset_folder=plan["datasets"].get(
-                        json.dumps(trial.setting.dataset, sort_keys=True)
-                    ),
+                    dataset_folder=plan["datasets"].get(trial.setting.dataset_key),
                     rank=rank, world_size=ranks, host=host_name(),
                     look_file=None if rank else str(run.trial_file(trial_id, "look")),
                 )  # fmt: skip

@@ -181,8 +181,7 @@ def execute(
             Path(join).write_text("0")  # before anything is allocated
         trial = trial_from_json(json.loads(run.trial_file(trial_id, "json").read_text("utf-8")))
         plan = run.read_plan()
-        key = json.dumps(trial.setting.dataset, sort_keys=True)
-        folder = plan["datasets"].get(key)
+        folder = plan["datasets"].get(trial.setting.dataset_key)
         if experiment is None:
             experiment = load_experiment(plan["experiment"])
         look_file = str(run.trial_file(trial_id, "look"))

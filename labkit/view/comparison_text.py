@@ -29,7 +29,9 @@ def warnings(comparison: ComparisonLike) -> list[str]:
 
 def rates(comparison: ComparisonLike) -> Table:
     """One row for each setting that both have."""
-    rows = tuple((_name(row), _rate(row.a), _rate(row.b), _ratio(row)) for row in comparison.rows)
+    rows = tuple(
+        (row.a.setting.name, _rate(row.a), _rate(row.b), _ratio(row)) for row in comparison.rows
+    )
     return Table(header=("setting", "a, samples/s", "b, samples/s", "b over a [95 %]"), rows=rows,
                  words=1)  # fmt: skip
 
@@ -42,10 +44,6 @@ def verdicts(comparison: ComparisonLike) -> Table:
         for pair in comparison.verdicts
     )  # fmt: skip
     return Table(header=("claim", "a", "b", ""), rows=rows, words=4)
-
-
-def _name(row: ComparedSetting) -> str:
-    return f"{row.story}, {row.label}" if row.story else row.label
 
 
 def _rate(item: SettingSummary) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 import ipywidgets as widgets
 
 from labkit.errors import ParameterError
-from labkit.records import Param
+from labkit.records import Experiment, Param
 
 _STYLE = {"description_width": "11em"}
 _FIELD = {"width": "24em", "flex": "0 0 auto"}
@@ -92,20 +92,19 @@ class Controls:
     """The parameters of an experiment in one column, then size and rounds."""
 
     def __init__(
-        self, params: tuple[Param, ...], values: Mapping[str, Any],
-        defaults: Callable[[str], Mapping[str, Any]], size: str, rounds: Callable[[str], int],
+        self, experiment: Experiment, values: Mapping[str, Any],
+        defaults: Callable[[str], Mapping[str, Any]], size: str,
     ) -> None:  # fmt: skip
         """Show `values`, and the defaults of the size for all others.
 
         Args:
-            params: the experiment's.
+            experiment: whose parameters are offered.
             values: what was asked for.
             defaults: parameter values at a size.
             size: ``full`` or ``small``.
-            rounds: default number of rounds at a size.
         """
-        self._defaults, self._rounds = defaults, rounds
-        self.own = {param.name: Control(param) for param in params}
+        self._experiment, self._defaults = experiment, defaults
+        self.own = {param.name: Control(param) for param in experiment.params}
         self.size, self.rounds = Control(SIZE), Control(ROUNDS)
         self._usual: dict[str, Any] = {}
         self.size.show(size)
@@ -123,7 +122,7 @@ class Controls:
 
     def _show_defaults(self, size: str) -> None:
         """Other defaults belong to another size; what the reader has changed stays."""
-        usual = {**self._defaults(size), "repeats": self._rounds(size)}
+        usual = {**self._defaults(size), "repeats": self._experiment.rounds(size)}
         for name, value in usual.items():
             control = self.rounds if name == "repeats" else self.own[name]
             text = control.field.value

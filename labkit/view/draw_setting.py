@@ -34,9 +34,9 @@ def draw_trace(figure: Figure, setting: Setting, repeat: int, trace: Trace | Non
     """
     figure.clear()
     figure.set_facecolor(PAPER)
-    name = ", ".join(filter(None, (setting.story, setting.label)))
     top = 1 - 0.286 / figure.get_figheight()
-    figure.text(0.065, top, f"{name}, round {repeat + 1}", fontsize=13, color=INK, weight="bold")
+    title = f"{setting.name}, round {repeat + 1}"
+    figure.text(0.065, top, title, fontsize=13, color=INK, weight="bold")
     grid = figure.add_gridspec(
         2, 2, height_ratios=(1.15, 1), width_ratios=(1.9, 1), left=0.105, right=0.985,
         bottom=0.11, top=0.83, hspace=0.5, wspace=0.3,

@@ -72,7 +72,7 @@ class Foresight:
 
     def _look(self) -> str:
         try:
-            return to_html(self._lab.preview(self._values()))
+            return "<br>".join(map(html.escape, preview_lines(self._lab.preview(self._values()))))
         except LabkitError as error:
             return f"<pre role='alert'>{html.escape(str(error))}</pre>"
         except Exception as error:  # a reader's own lab; Run will say it in full
@@ -92,17 +92,7 @@ def preview_lines(preview: Preview) -> list[str]:
         )
     if preview.outlook:
         lines.append(preview.outlook)
-    lines += preview.warnings[:_MOST_WARNINGS]
-    more = len(preview.warnings) - _MOST_WARNINGS
-    return [*lines, f"and {more} more like these"] if more > 0 else lines
-
-
-def to_html(preview: Preview) -> str:
-    """The lines, escaped; warnings are marked by a sign, not by colour alone."""
-    lines = preview_lines(preview)
-    plain = len(lines) - len(preview.warnings[:_MOST_WARNINGS]) - (
-        len(preview.warnings) > _MOST_WARNINGS
-    )  # fmt: skip
-    return "<br>".join(
-        ("⚠ " if place >= plain else "") + html.escape(line) for place, line in enumerate(lines)
-    )
+    warnings = list(preview.warnings[:_MOST_WARNINGS])
+    if more := len(preview.warnings) - len(warnings):
+        warnings.append(f"and {more} more like these")
+    return lines + [f"⚠ {warning}" for warning in warnings]  # not by colour alone

@@ -59,9 +59,8 @@ class Panel:
         self.result: ResultLike | None = None
         """Of the last run that has ended."""
         self.controls = Controls(
-            experiment.params, values, lab.defaults, values.get("size") or lab.default_size,
-            lambda size: experiment.small_repeats if size == "small" else experiment.repeats,
-        )  # fmt: skip
+            experiment, values, lab.defaults, values.get("size") or lab.default_size
+        )
         self.foresight = Foresight(lab, self._values)
         self.controls.observe(self.foresight.ask)
         self.run_button = widgets.Button(description="Run", icon="play", button_style="primary")

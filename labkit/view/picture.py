@@ -114,7 +114,6 @@ def picture_of(result: ResultLike, figure: Figure | None = None) -> Picture:
 
 def picture_of_setting(result: ResultLike, setting: Setting, repeat: int) -> Picture:
     """The picture of one trial; see `draw_setting`."""
-    name = ", ".join(filter(None, (setting.story, setting.label)))
     figure = draw_setting(result, setting, repeat)
     alt = describe_setting(result, setting, repeat)
-    return Picture(figure, alt=alt, sentence=f"{name}, round {repeat + 1}")
+    return Picture(figure, alt=alt, sentence=f"{setting.name}, round {repeat + 1}")

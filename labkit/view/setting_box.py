@@ -72,11 +72,7 @@ class SettingBox:
     def _offer(self, settings: tuple[Setting, ...], tracer: Tracer) -> None:
         """The settings of which something has been heard, and the rounds of the chosen one."""
         heard = [setting for setting in settings if tracer.of(setting.key)]
-        options = [
-            (", ".join(filter(None, (setting.story, setting.label))), setting)
-            for setting in heard
-        ]  # fmt: skip
-        _offer(self.setting, options)
+        _offer(self.setting, [(setting.name, setting) for setting in heard])
         if self.setting.value is not None:
             rounds = sorted(trace.repeat for trace in tracer.of(self.setting.value.key))
             _offer(self.round, [(str(number + 1), number) for number in rounds])

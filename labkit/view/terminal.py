@@ -105,7 +105,7 @@ def _line_writer(run: LiveRun, console: Console) -> Paint:
                 rate = format_rate(point.samples_per_second)
                 held = snapshot.memory.get(setting.key)
                 peak = f", {_memory(setting, snapshot)}" if held is not None else ""
-                say(f"round {point.repeat + 1}, {_name(setting)}: {rate} samples/s{peak}")
+                say(f"round {point.repeat + 1}, {setting.name}: {rate} samples/s{peak}")
             counts[setting.key] = len(points)
         for death in snapshot.deaths[deaths:]:
             say(death)
@@ -114,10 +114,6 @@ def _line_writer(run: LiveRun, console: Console) -> Paint:
             say_stage(snapshot)
 
     return paint
-
-
-def _name(setting: Setting) -> str:
-    return f"{setting.story}, {setting.label}" if setting.story else setting.label
 
 
 def render(title: str, settings: tuple[Setting, ...], snapshot: Snapshot) -> RenderableType:
