@@ -14,7 +14,6 @@ worker_plateau and kitchen.
 from __future__ import annotations
 
 import json
-import shutil
 import sys
 import tempfile
 import time
@@ -26,7 +25,6 @@ import psutil
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
 from browser import driver
-from playwright.sync_api import sync_playwright
 
 _CELL = """
 import json, time, labkit
@@ -131,17 +129,13 @@ def find(word: str) -> psutil.Process:
 
 def main() -> None:
     """Measure the labs that were named."""
-    chromium = next(filter(None, map(shutil.which, ("chromium", "chromium-browser"))), None)
     with (
         tempfile.TemporaryDirectory() as folder,
         driver.jupyterlab(Path(folder)) as site,
-        sync_playwright() as playwright,
+        driver.chromium() as browser,
     ):
-        launch = playwright.chromium.launch
-        browser = launch(executable_path=chromium, args=list(driver.CHROMIUM))
         for name in sys.argv[1:] or ["worker_plateau", "kitchen"]:
             measure(name, site, browser)
-        browser.close()
 
 
 if __name__ == "__main__":

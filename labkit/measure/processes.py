@@ -114,14 +114,18 @@ def is_stopped(pid: int) -> bool:
     return fields is None or fields[0] in "TtZX"
 
 
-def cpu_ticks(pid: int) -> int:
-    """Clock ticks of CPU time of a process and of the children that it has waited for (Linux).
+def cpu_ticks(pid: int, *, children: bool = True) -> int:
+    """Clock ticks of CPU time of a process (Linux).
+
+    Args:
+        pid: the process.
+        children: count those that it has waited for, too.
 
     Returns:
         0 if it is gone; its ticks are then among its parent's, if that one waited for it.
     """
     fields = _stat(pid)
-    return 0 if fields is None else sum(map(int, fields[11:15]))
+    return 0 if fields is None else sum(map(int, fields[11 : 15 if children else 13]))
 
 
 def is_alive(pid: int, mark: str | None) -> bool:
@@ -245,6 +249,20 @@ def labelled(run: str) -> list[int]:
     return [pid for pid, label in labels().items() if label == run]
 
 
+def switches(status: Path) -> tuple[int, int]:
+    """Voluntary and involuntary context switches of one thread, by its ``status`` file.
+
+    Raises:
+        OSError: it is gone.
+    """
+    found = {"voluntary_ctxt_switches": 0, "nonvoluntary_ctxt_switches": 0}
+    for line in status.read_text("utf-8", "replace").splitlines():
+        name, _, value = line.partition(":")
+        if name in found:
+            found[name] = int(value)
+    return found["voluntary_ctxt_switches"], found["nonvoluntary_ctxt_switches"]
+
+
 def counters(pids: Iterable[int]) -> tuple[int, int, int]:
     """Voluntary and involuntary context switches, and bytes read from the device, summed.
 
@@ -254,10 +272,8 @@ def counters(pids: Iterable[int]) -> tuple[int, int, int]:
     voluntary = involuntary = read_bytes = 0
     for pid in pids if LINUX else ():
         with contextlib.suppress(OSError, ValueError):
-            for line in (_PROC / str(pid) / "status").read_text("utf-8", "replace").splitlines():
-                name, _, value = line.partition(":")
-                voluntary += int(value) if name == "voluntary_ctxt_switches" else 0
-                involuntary += int(value) if name == "nonvoluntary_ctxt_switches" else 0
+            own = switches(_PROC / str(pid) / "status")
+            voluntary, involuntary = voluntary + own[0], involuntary + own[1]
             for line in (_PROC / str(pid) / "io").read_text().splitlines():
                 if line.startswith("read_bytes:"):
                     read_bytes += int(line.partition(":")[2])

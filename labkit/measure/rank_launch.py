@@ -13,6 +13,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Collection
+from pathlib import Path
 from typing import Any
 
 from labkit.events import BatchBuilt
@@ -83,21 +84,12 @@ class RankLaunch:
 
     def failures(self) -> dict[int, int]:
         """Rank to exit code (minus a signal's number), as torchrun tells; empty before that."""
-        try:
-            told = json.loads((self.folder / FAILURES).read_text("utf-8"))
-        except (OSError, ValueError):
-            return {}
+        told = _left_in(self.folder / FAILURES)
         return {int(rank): int(code) for rank, code in told.items()}
 
     def error_of(self, trial_id: str, rank: int) -> dict[str, Any]:
         """What a rank wrote of its own failure; empty without a word."""
-        try:
-            found: dict[str, Any] = json.loads(
-                error_file(self.run, trial_id, rank).read_text("utf-8")
-            )
-        except (OSError, ValueError):
-            return {}
-        return found
+        return _left_in(error_file(self.run, trial_id, rank))
 
     def culprit(self, trial_id: str) -> int | None:
         """The rank that failed first: when one is gone, the others fail of a lost connection."""
@@ -131,6 +123,15 @@ class RankLaunch:
         marks = {pid: processes.start_mark(pid) for pid in tree}
         processes.kill_all(tree, marks)
         self._process.wait()
+
+
+def _left_in(path: Path) -> dict[str, Any]:
+    """What a process wrote into this file before it ended; empty without a word."""
+    try:
+        found: dict[str, Any] = json.loads(path.read_text("utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return found
 
 
 class RankAttempt:

@@ -32,26 +32,17 @@ def tree_counters(root: Path = Path("/")) -> dict[str, float]:
     if not processes.LINUX:
         return {}
     pids = [os.getpid(), *processes.descendants(os.getpid(), quick=True)]
-    found = {CPU: sum(map(_cpu_ticks, pids)) / _TICKS, VOLUNTARY: 0.0, INVOLUNTARY: 0.0}
+    # Of each process alone: what its children of earlier trials used is among its own otherwise.
+    ticks = sum(processes.cpu_ticks(pid, children=False) for pid in pids)
+    found = {CPU: ticks / _TICKS, VOLUNTARY: 0.0, INVOLUNTARY: 0.0}
     for pid in pids:
         for status in Path(f"/proc/{pid}/task").glob("*/status"):
             with contextlib.suppress(OSError):
-                for line in status.read_text("utf-8", "replace").splitlines():
-                    name, _, value = line.partition(":")
-                    if name == "voluntary_ctxt_switches":
-                        found[VOLUNTARY] += int(value)
-                    elif name == "nonvoluntary_ctxt_switches":
-                        found[INVOLUNTARY] += int(value)
+                voluntary, involuntary = processes.switches(status)
+                found[VOLUNTARY] += voluntary
+                found[INVOLUNTARY] += involuntary
     throttled = throttled_periods(root)
     return found if throttled is None else found | {THROTTLED: float(throttled)}
-
-
-def _cpu_ticks(pid: int) -> int:
-    """Of a process alone: what its children of earlier trials used is among its own otherwise."""
-    with contextlib.suppress(OSError):
-        text = Path(f"/proc/{pid}/stat").read_text("utf-8", "replace")
-        return sum(map(int, text.rpartition(")")[2].split()[11:13]))
-    return 0
 
 
 def throttled_periods(root: Path = Path("/")) -> int | None:

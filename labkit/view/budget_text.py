@@ -10,7 +10,7 @@ from rich.text import Text
 from labkit.measure.rank_limits import MOST_WORKERS, Limit
 from labkit.units import format_bytes
 from labkit.view.run_protocol import BudgetLike
-from labkit.view.table import NONE, Table, html_table, text_table
+from labkit.view.table import NONE, Table, html_list, html_table, text_table
 
 _COUNTED = "How it is counted:"
 
@@ -112,8 +112,7 @@ def to_text(budget: BudgetLike) -> str:
 def to_html(budget: BudgetLike) -> str:
     """The same in HTML; everything is escaped."""
     told = "".join(f"<p>{html.escape(line)}</p>" for line in sentences(budget))
-    items = "".join(f"<li>{html.escape(line)}</li>" for line in counted(budget))
-    return f"{told}\n{html_table(limits(budget))}\n<p>{_COUNTED}</p><ul>{items}</ul>"
+    return f"{told}\n{html_table(limits(budget))}\n{html_list(_COUNTED, counted(budget))}"
 
 
 def print_budget(budget: BudgetLike, console: Console) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Sequence
 
 from rich.console import Console
 from rich.text import Text
@@ -12,7 +11,7 @@ from labkit.records import Outcome, Status
 from labkit.summary import ComparedSetting, SettingSummary
 from labkit.units import format_rate
 from labkit.view.run_protocol import ComparisonLike
-from labkit.view.table import NONE, OUTCOMES, Table, html_table, text_table
+from labkit.view.table import NONE, OUTCOMES, Table, html_list, html_table, text_table
 
 _WARNING = "The two were not measured under the same conditions:"
 
@@ -72,16 +71,10 @@ def to_text(comparison: ComparisonLike) -> str:
 
 def to_html(comparison: ComparisonLike) -> str:
     """The same in HTML; everything is escaped."""
-    parts = [f"<p>{html.escape(_head(comparison))}</p>", _html_list(warnings(comparison))]
+    parts = [f"<p>{html.escape(_head(comparison))}</p>"]
+    parts.append(html_list(f"<strong>{_WARNING}</strong>", warnings(comparison)))
     parts += [html_table(rates(comparison)), html_table(verdicts(comparison))]
     return "\n".join(filter(None, parts))
-
-
-def _html_list(lines: Sequence[str]) -> str:
-    if not lines:
-        return ""
-    items = "".join(f"<li>{html.escape(line)}</li>" for line in lines)
-    return f"<p><strong>{_WARNING}</strong></p><ul>{items}</ul>"
 
 
 def _head(comparison: ComparisonLike) -> str:

@@ -11,12 +11,8 @@ from rich.table import Table
 from rich.text import Text
 
 from labkit.claims import Entry, Told
-from labkit.records import Outcome
-from labkit.view.table import OUTCOMES
+from labkit.view.table import OUTCOMES, STYLES
 
-_STYLES = {
-    Outcome.REPRODUCED: "green", Outcome.NOT_REPRODUCED: "yellow", Outcome.CANNOT_TELL: "dim",
-}  # fmt: skip
 _WIDTH = 72
 
 
@@ -70,7 +66,7 @@ def print_ledger(entries: Iterable[Entry], console: Console) -> None:
     """The table in a terminal."""
     table = Table("claim", "what the article says", "on this machine", show_lines=True)
     for entry in entries:
-        lines = [Text(told_line(told), style=_STYLES[told.verdict.outcome]) for told in entry.told]
+        lines = [Text(told_line(told), style=STYLES[told.verdict.outcome]) for told in entry.told]
         lines += [Text(line, style="dim") for line in open_lines(entry)]
         table.add_row(entry.claim.id, Text(entry.claim.statement), Text("\n").join(lines))
     console.print(table)

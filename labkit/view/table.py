@@ -18,6 +18,10 @@ OUTCOMES = {
     Outcome.NOT_REPRODUCED: "not reproduced",
     Outcome.CANNOT_TELL: "cannot tell",
 }
+STYLES = {
+    Outcome.REPRODUCED: "green", Outcome.NOT_REPRODUCED: "yellow", Outcome.CANNOT_TELL: "dim",
+}  # fmt: skip
+"""How a terminal writes each, beside its words."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,8 +154,8 @@ def to_html(result: ResultLike) -> str:
     for table in (result_table(result.summary), stage_table(result.summary)):
         if table is not None:
             parts.append(html_table(table))
-    parts.append(_list("Verdicts", [verdict_line(verdict) for verdict in result.verdicts]))
-    parts.append(_list("Said by the libraries while they ran", result.summary.warnings))
+    parts.append(html_list("Verdicts", [verdict_line(verdict) for verdict in result.verdicts]))
+    parts.append(html_list("Said by the libraries while they ran", result.summary.warnings))
     return "\n".join(filter(None, parts))
 
 
@@ -171,7 +175,8 @@ def _cell(text: str, word: bool) -> str:
     return f'<td style="text-align:{side}">{html.escape(text)}</td>'
 
 
-def _list(title: str, items: Sequence[str]) -> str:
+def html_list(title: str, items: Sequence[str]) -> str:
+    """A title, which is HTML, with its items, which are escaped; empty without items."""
     if not items:
         return ""
     lines = "".join(f"<li>{html.escape(item)}</li>" for item in items)

@@ -12,22 +12,17 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from labkit.measure.prediction import warning_of
-from labkit.records import Outcome, Setting, Status
+from labkit.records import Setting, Status
 from labkit.units import format_bytes, format_rate
 from labkit.view.describe import describe
 from labkit.view.fold import Folder, Phase, Snapshot
 from labkit.view.run_protocol import LiveRun, ResultLike
 from labkit.view.status import progress, stage_word, status_line
-from labkit.view.table import Table, result_table, stage_table, to_text, verdict_line
+from labkit.view.table import STYLES, Table, result_table, stage_table, to_text, verdict_line
 
 _REDRAW_SECONDS = 0.25
 _LEFT_OUT = ("first batch", "CPU ms/sample", "wait", "predicted")
 """Columns that a terminal too narrow for the table does without, in this order."""
-_STYLES = {
-    Outcome.REPRODUCED: "green",
-    Outcome.NOT_REPRODUCED: "yellow",
-    Outcome.CANNOT_TELL: "dim",
-}
 
 
 def watch(run: LiveRun, console: Console, *, poll_seconds: float = 0.1) -> float:
@@ -187,7 +182,7 @@ def print_result(result: ResultLike, console: Console) -> None:
     console.print(Text(describe(result)), soft_wrap=not console.is_terminal)
     console.print()
     for verdict in result.verdicts:
-        console.print(Text(verdict_line(verdict), style=_STYLES[verdict.outcome]))
+        console.print(Text(verdict_line(verdict), style=STYLES[verdict.outcome]))
     for warning in result.summary.warnings:
         console.print(Text(f"A library warned: {warning}", style="dim"))
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 from browser import driver
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser
 
 
 @pytest.fixture(scope="module")
@@ -19,11 +19,8 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[driver.Site]:
 @pytest.fixture
 def browser(chromium: str) -> Iterator[Browser]:
     """A Chromium for each test: it starts processes whenever it likes, and all must go again."""
-    with sync_playwright() as playwright:
-        launch = playwright.chromium.launch
-        browser = launch(executable_path=chromium, args=list(driver.CHROMIUM))
+    with driver.chromium(chromium) as browser:
         yield browser
-        browser.close()
 
 
 @pytest.fixture

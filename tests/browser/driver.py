@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import time
@@ -17,13 +18,14 @@ from urllib.request import Request, urlopen
 
 import nbformat
 import psutil
-from playwright.sync_api import Browser, Locator, Page, expect
+from playwright.sync_api import Browser, Locator, Page, expect, sync_playwright
 
 from labkit.notebooks_copy import copy_notebooks
 
 _START = "import sys, labkit.notebooks_copy as n; n.start_jupyterlab('.', extra=sys.argv[1:])"
 PATIENCE_SECONDS = 60
-CHROMIUM = (
+PROGRAMS = ("chromium", "chromium-browser", "google-chrome")
+_OPTIONS = (
     "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
     "--disable-background-networking", "--disable-component-update", "--disable-sync",
 )  # fmt: skip
@@ -177,6 +179,22 @@ class Notebook:
         """No cell has raised, and no script in the page."""
         assert self.page.locator(".jp-OutputArea-output[data-mime-type*='error']").count() == 0
         assert not self.errors
+
+
+@contextlib.contextmanager
+def chromium(path: str | None = None) -> Iterator[Browser]:
+    """A headless Chromium.
+
+    Args:
+        path: of the program; the first that is found when None.
+    """
+    found = path or next(filter(None, map(shutil.which, PROGRAMS)), None)
+    if found is None:
+        raise SystemExit(f"no browser: none of {', '.join(PROGRAMS)} is installed")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=found, args=list(_OPTIONS))
+        yield browser
+        browser.close()
 
 
 def open_notebook(

@@ -5,7 +5,6 @@ A panel of worker_plateau in a real JupyterLab, in mid-run, on a screen of high 
 
 from __future__ import annotations
 
-import shutil
 import sys
 import tempfile
 from pathlib import Path
@@ -13,7 +12,6 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from browser import driver
-from playwright.sync_api import sync_playwright
 
 TARGET = Path(__file__).parents[2] / "docs" / "panel.png"
 _CELL = "import labkit\nlabkit.panel('worker_plateau', workers=[0, 1, 2, 4], size='full')"
@@ -23,17 +21,11 @@ _FRAMES = 30
 
 def main() -> None:
     """Run the lab until its picture says something, and keep the page as it is then."""
-    chromium = next(filter(None, map(shutil.which, ("chromium", "chromium-browser",
-                                                    "google-chrome"))), None)  # fmt: skip
-    if chromium is None:
-        raise SystemExit("no browser: install chromium, chromium-browser or google-chrome")
     with (
         tempfile.TemporaryDirectory() as folder,
         driver.jupyterlab(Path(folder)) as site,
-        sync_playwright() as playwright,
+        driver.chromium() as browser,
     ):
-        launch = playwright.chromium.launch
-        browser = launch(executable_path=chromium, args=list(driver.CHROMIUM))
         notebook = driver.open_notebook(
             site, browser, (_CELL,), name="labkit.ipynb", width=1240, height=1210, scale=1.5
         )
@@ -45,7 +37,6 @@ def main() -> None:
         notebook.page.screenshot(path=TARGET)
         notebook.button("Stop").click()
         notebook.page.get_by_text("(stopped early)").first.wait_for()
-        browser.close()
         site.end_kernels()
     print(TARGET)
 

@@ -45,6 +45,15 @@ def wait_until_gone(before: set[int], seconds: float = 15) -> None:
         time.sleep(0.1)
 
 
+def long_run(open_notebook: Open, *, frames: int) -> Any:
+    """A notebook whose panel has been measuring until so many frames were seen, and goes on."""
+    notebook = open_notebook(f"import labkit\n{_LONG}", height=1500)
+    notebook.run_all()
+    notebook.button("Run").click()
+    notebook.see_frames(frames)
+    return notebook
+
+
 def text_of(notebook: Any, number: int = 0) -> str:
     return str(notebook.cell(number).inner_text())
 
@@ -104,10 +113,7 @@ def test_without_a_kernel_the_record_is_there(open_notebook: Open, site: Any) ->
 
 def test_stop_gives_a_partial_result_within_two_seconds(open_notebook: Open) -> None:
     before = trials()
-    notebook = open_notebook(f"import labkit\n{_LONG}", height=1500)
-    notebook.run_all()
-    notebook.button("Run").click()
-    notebook.see_frames(2)
+    notebook = long_run(open_notebook, frames=2)
     begun = time.monotonic()
     notebook.button("Stop").click()
     expect(notebook.cell(0)).to_contain_text("(stopped early)", timeout=_MILLISECONDS)
@@ -140,10 +146,7 @@ def test_a_changed_control_is_run(open_notebook: Open) -> None:
 
 
 def test_a_reloaded_page_finds_the_panel(open_notebook: Open) -> None:
-    notebook = open_notebook(f"import labkit\n{_LONG}", height=1500)
-    notebook.run_all()
-    notebook.button("Run").click()
-    notebook.see_frames(2)
+    notebook = long_run(open_notebook, frames=2)
     notebook.save()
     notebook.page.reload()
     notebook.see_frames(3)
@@ -183,10 +186,7 @@ def test_keys_alone_are_enough(open_notebook: Open) -> None:
 
 def test_the_cell_run_again_replaces_its_panel_and_stops_its_run(open_notebook: Open) -> None:
     before = trials()
-    notebook = open_notebook(f"import labkit\n{_LONG}", height=1500)
-    notebook.run_all()
-    notebook.button("Run").click()
-    notebook.see_frames(1)
+    notebook = long_run(open_notebook, frames=1)
     notebook.run_all()
     wait_until_gone(before)
     expect(notebook.button("Run")).to_have_count(1)
@@ -210,10 +210,7 @@ def test_two_panels_wait_for_one_another(open_notebook: Open) -> None:
 
 def test_a_restarted_kernel_leaves_nothing(open_notebook: Open, site: Any) -> None:
     before = trials()
-    notebook = open_notebook(f"import labkit\n{_LONG}", height=1500)
-    notebook.run_all()
-    notebook.button("Run").click()
-    notebook.see_frames(1)
+    long_run(open_notebook, frames=1)
     assert trials() - before
     (kernel,) = site.ask("api/kernels")
     site.ask(f"api/kernels/{kernel['id']}/restart", "POST")
