@@ -136,6 +136,7 @@ def test_a_changed_control_is_run(open_notebook: Open) -> None:
     expect(notebook.cell(0)).to_contain_text("2 settings", timeout=_MILLISECONDS)
     notebook.button("Run").click()
     expect(notebook.pictures).to_have_count(1, timeout=_MILLISECONDS)
+    expect(notebook.cell(0)).to_contain_text("K1 ", timeout=_MILLISECONDS)
     assert "2 workers" not in text_of(notebook)
     expect(notebook.button("Run")).to_be_enabled()
     workers.fill("0, 1, 2")
@@ -180,7 +181,8 @@ def test_keys_alone_are_enough(open_notebook: Open) -> None:
         pytest.fail("Tab never came to Run")
     keys.press("Enter")
     expect(notebook.pictures).to_have_count(1, timeout=_MILLISECONDS)
-    assert "2 workers" in text_of(notebook)
+    # The table comes after the picture, in a message of its own.
+    expect(notebook.cell(0)).to_contain_text("2 workers", timeout=_MILLISECONDS)
     notebook.shoot("panel-keys")
 
 
