@@ -57,11 +57,14 @@ def plan_run(experiment: Experiment, asked: Asked) -> RunPlan:
     Raises:
         InsufficientSpaceError: the disk cannot hold the datasets that are missing.
         ExperimentError: the experiment's settings are none, or not unique.
+        MeasureError: nothing here can hold a budget in the way that was asked for.
     """
     environment = environment_here()
     if experiment.fresh == "cold":
         environment = _with_footprint(environment, experiment.preload)
     settings = plans.make_settings(experiment, asked.params, environment)
+    for wish in {item.budget.mechanism for item in settings if item.budget}:
+        available_mechanism(wish)
     specs = specs_of(settings)
     if not specs:
         return RunPlan(environment=environment, settings=settings, datasets={}, prepare=[],

@@ -127,6 +127,8 @@ MECHANISMS = (
     "system watchdog",
 )  # fmt: skip
 """What can hold a trial within its budget, the strongest first; see `labkit.measure.limits`."""
+WISHES = {"auto": MECHANISMS, "kernel": MECHANISMS[:4], "watchdog": MECHANISMS[4:]}
+"""What may be asked for without naming one: the strongest of these that there is."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,14 +138,14 @@ class MemoryBudget:
     limit_bytes: int
     scope: Literal["tree"] = "tree"
     mechanism: str = "auto"
-    """``auto`` takes the strongest that this machine offers; or one of `MECHANISMS`."""
+    """One of `WISHES`, or of `MECHANISMS`: then that one or none."""
 
     def __post_init__(self) -> None:
-        if self.mechanism not in ("auto", *MECHANISMS):
+        if self.mechanism not in (*WISHES, *MECHANISMS):
             raise ParameterError(
                 asked=f"a memory budget held by {self.mechanism!r}",
                 found="no such mechanism",
-                do=f"use one of auto, {', '.join(MECHANISMS)}",
+                do=f"use one of {', '.join(dict.fromkeys((*WISHES, *MECHANISMS)))}",
             )
         if self.limit_bytes <= 0:
             raise ParameterError(

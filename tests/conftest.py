@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 import tempfile
 import time
 import uuid
@@ -13,8 +14,10 @@ from pathlib import Path
 import psutil
 import pytest
 
+from labkit.errors import MeasureError
 from labkit.machine.control_group import control_groups
 from labkit.measure.leftovers import maker_of
+from labkit.measure.limits import available_mechanism
 from labkit.measure.processes import is_alive
 
 _MARKER = f"LABKIT_TEST_SESSION={uuid.uuid4().hex}"
@@ -127,6 +130,21 @@ def _of_another_session(name: str) -> bool:
     """Whether a living process that is not ours made it: other sessions run beside this one."""
     made = maker_of(name)
     return made is not None and is_alive(*made) and not _processes({made[0]})
+
+
+@pytest.fixture(params=["kernel", "watchdog"])
+def wish(request: pytest.FixtureRequest) -> str:
+    """Both ways to hold a budget on Linux; skips, or fails where required, without the kernel's."""
+    if sys.platform != "linux":
+        pytest.skip("both mechanisms are Linux's")
+    try:
+        available_mechanism(request.param)
+    except MeasureError:
+        reason = "this user may not set a memory limit by the kernel here"
+        if os.environ.get("LABKIT_REQUIRE_LIMITS"):
+            pytest.fail(f"{reason}, and LABKIT_REQUIRE_LIMITS is set")
+        pytest.skip(reason)
+    return str(request.param)
 
 
 @pytest.fixture(scope="session")

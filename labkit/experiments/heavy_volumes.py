@@ -17,10 +17,16 @@ from labkit.errors import ParameterError
 from labkit.figures import Stack
 from labkit.measure import instrument
 from labkit.measure.delivery import horizon_seconds
-from labkit.measure.delivery_verdicts import compare_blocks, compare_deaths, compare_delivery
+from labkit.measure.delivery_verdicts import (
+    compare_cache,
+    compare_deaths,
+    compare_delivery,
+    largest_batch,
+)
 from labkit.measure.prediction import LOOP_BYTES, TYPICAL, Footprint, predicted_peak
-from labkit.measure.verdicts import cannot_tell, circumstances, measured
+from labkit.measure.verdicts import circumstances
 from labkit.records import (
+    WISHES,
     Context,
     Environment,
     Experiment,
@@ -32,7 +38,7 @@ from labkit.records import (
     Trial,
     Verdict,
 )  # fmt: skip
-from labkit.summary import SettingSummary, Summary
+from labkit.summary import Summary
 from labkit.units import format_bytes
 
 MEMORY, DISK = "memory", "disk"
@@ -120,7 +126,7 @@ def _memory_setting(
         warmup=min(workers * prefetch, batches // 2) or 2,
         batches=batches - (min(workers * prefetch, batches // 2) or 2),
         dataset=spec,
-        budget=MemoryBudget(limit_bytes=limit),
+        budget=MemoryBudget(limit_bytes=limit, mechanism=params["mechanism"]),
         predicted_peak_bytes=predicted_peak(
             workers=workers, prefetch_factor=prefetch, batch_bytes=params["batch_size"] * read,
             batches=batches, footprint=footprint, copied=params["layout"] != "mmap",
@@ -150,7 +156,7 @@ def _disk_setting(room: str, params: Params, sample: int, environment: Environme
         warmup=_DISK_VOLUMES,
         batches=(_DISK_EPOCHS - 1) * _DISK_VOLUMES,
         dataset=_spec(layout, _DISK_VOLUMES, size),
-        budget=MemoryBudget(limit_bytes=limit),
+        budget=MemoryBudget(limit_bytes=limit, mechanism=params["mechanism"]),
         predicted_peak_bytes=predicted,
         note=f"{_DISK_VOLUMES} volumes of {format_bytes(size)}, read {_DISK_EPOCHS} times from a "
         "cold start",
@@ -229,54 +235,19 @@ def judge(summary: Summary, environment: Environment) -> tuple[Verdict, ...]:
     scaled_notes = (*shrunk[:1], *notes)
     many = (_label(MANY), summary.find(MEMORY, workers=MANY))
     few = (_label(FEW), summary.find(MEMORY, workers=FEW))
+    tight, ample = (
+        (f"{room} limit", summary.find(DISK, room=room)) for room in ("tight", "ample")
+    )
     return (
         compare_deaths("K12", MEMORY, many, scaled_notes),
         compare_delivery("K14", MEMORY, few, many, horizon_seconds(own), "above", scaled_notes),
-        _judge_disk(summary, environment, notes),
-        _judge_batch(own, scaled_notes),
+        compare_cache("K13", DISK, tight, ample, environment.budget_mechanism, notes),
+        largest_batch("K9", MEMORY, own, scaled_notes),
     )
 
 
-def _judge_disk(summary: Summary, environment: Environment, notes: tuple[str, ...]) -> Verdict:
-    """K13: the same eight workers with and without room for the page cache."""
-    tight, ample = summary.find(DISK, room="tight"), summary.find(DISK, room="ample")
-    for item in filter(None, (tight, ample)):
-        mechanism = item.mechanism or environment.budget_mechanism
-        if not mechanism.startswith(("control group", "systemd")):
-            why = f"{mechanism} bounds no page cache: only a control group evicts it"
-            return cannot_tell("K13", DISK, "the effect of a tight limit", (why, *notes))
-    told = tuple(
-        f"{item.setting.label} read {format_bytes(read)} from the disk"
-        for item in (tight, ample)
-        if item is not None and (read := _device_bytes(item)) is not None
-    )
-    named = (("tight limit", tight), ("ample limit", ample))
-    return compare_blocks("K13", DISK, *named, "below", (*told, *notes))
-
-
-def _device_bytes(item: SettingSummary) -> int | None:
-    found = [trial.device_read_bytes for trial in item.trials if trial.device_read_bytes]
-    return max(found, default=None)
-
-
-def _judge_batch(own: Sequence[SettingSummary], notes: tuple[str, ...]) -> Verdict:
-    """K9: what a batch of the run weighed, and the largest that its limit would hold."""
-    weighed = [trial.batch_bytes for item in own for trial in item.trials if trial.batch_bytes]
-    if not weighed:
-        return cannot_tell("K9", MEMORY, "bytes of a batch", ("no batch was delivered", *notes))
-    setting, size = own[0].setting, max(weighed)
-    assert setting.budget is not None
-    samples = setting["batch_size"]
-    fitting = max(samples, setting.budget.limit_bytes // 3 // (size // samples))
-    largest = size // samples * fitting
-    what = (
-        f"a batch of {samples} took {size / 1e6:,.0f} MB; without workers, where memory holds "
-        f"three batches, the largest that fits has {fitting} volumes, {largest / 1e6:,.0f} MB"
-    )
-    return measured("K9", MEMORY, what, float(largest), "above", notes)
-
-
-_NOT_OF_A_SETTING = ("workers", "part", "limit_mib")
+_NOT_OF_A_SETTING = ("workers", "part", "limit_mib", "mechanism")
+"""The last two are in its budget: runs under different ones can be compared."""
 EXPERIMENT = Experiment(
     name="heavy_volumes",
     title="How many workers fit when a sample is a gigabyte",
@@ -292,6 +263,9 @@ EXPERIMENT = Experiment(
         Param(name="limit_mib", label="limit (MiB)", default=None, low=64, high=1 << 24,
               help="memory that all processes of a trial may hold; by default nine samples above"
               " what they hold anyway"),
+        Param(name="mechanism", label="limit held by", default="auto", choices=tuple(WISHES),
+              help="kernel: a control group (or job object) that kills at the limit; watchdog:"
+              " labkit looks and ends it; auto: the kernel where it can"),
         Param(name="sample_mib", label="sample (MiB)", default=1024, low=1, high=8192,
               help="size of a volume; scaled down where half of the free memory is too little"),
         Param(name="layout", label="layout", default="files",

@@ -14,7 +14,7 @@ from typing import Literal
 from labkit.claims import claim
 from labkit.measure.delivery import asked_samples
 from labkit.measure.noise import MIN_PAIRS, RatioInterval, decide, t_quantile
-from labkit.measure.verdicts import cannot_tell
+from labkit.measure.verdicts import cannot_tell, measured
 from labkit.records import Outcome, Status, Verdict
 from labkit.summary import SettingSummary
 from labkit.units import format_bytes
@@ -156,6 +156,49 @@ def compare_deaths(name: str, story: str, item: Named, notes: tuple[str, ...]) -
         f"{_span(found)}{peak}{up_to}"
     )
     return _plain(name, story, sentence, outcome, deaths / len(statuses), None, notes)
+
+
+def compare_cache(
+    name: str, story: str, tight: Named, ample: Named, mechanism: str, notes: tuple[str, ...]
+) -> Verdict:
+    """The verdict on what it costs that a limit leaves no room for the page cache.
+
+    Args:
+        name, story, notes: as `compare_delivery`.
+        tight, ample: the same setting without and with room for the cache.
+        mechanism: what holds a budget on that machine, where a setting's trials do not say.
+    """
+    told = []
+    for _, item in (tight, ample):
+        if item is None:
+            continue
+        held_by = item.mechanism or mechanism
+        if not held_by.startswith(("control group", "systemd")):
+            why = f"{held_by} bounds no page cache: only a control group evicts it"
+            return cannot_tell(name, story, "the effect of a tight limit", (why, *notes))
+        read = max((trial.device_read_bytes or 0 for trial in item.trials), default=0)
+        if read:
+            told.append(f"{item.setting.label} read {format_bytes(read)} from the disk")
+    return compare_blocks(name, story, tight, ample, "below", (*told, *notes))
+
+
+def largest_batch(
+    name: str, story: str, items: Sequence[SettingSummary], notes: tuple[str, ...]
+) -> Verdict:
+    """What a batch of these settings weighed, and the largest that their limit would hold."""
+    weighed = [trial.batch_bytes for item in items for trial in item.trials if trial.batch_bytes]
+    if not weighed:
+        return cannot_tell(name, story, "bytes of a batch", ("no batch was delivered", *notes))
+    setting, size = items[0].setting, max(weighed)
+    assert setting.budget is not None
+    samples = setting["batch_size"]
+    fitting = max(samples, setting.budget.limit_bytes // 3 // (size // samples))
+    largest = size // samples * fitting
+    what = (
+        f"a batch of {samples} took {size / 1e6:,.0f} MB; without workers, where memory holds "
+        f"three batches, the largest that fits has {fitting} samples, {largest / 1e6:,.0f} MB"
+    )
+    return measured(name, story, what, float(largest), "above", notes)
 
 
 def _ran(item: SettingSummary | None) -> bool:

@@ -21,7 +21,7 @@ from labkit.errors import MeasureError
 from labkit.machine.control_group import control_groups
 from labkit.measure import jobs, processes
 from labkit.measure.groups import TrialGroup, group_name, make_group
-from labkit.records import MECHANISMS, MemoryBudget
+from labkit.records import MECHANISMS, WISHES, MemoryBudget
 
 _SYSTEMD_SECONDS = 5.0
 _PROBE_BYTES = 64 << 20
@@ -179,23 +179,26 @@ def open_bound(budget: MemoryBudget, run: str, trial: str, root: Path = Path("/"
     Raises:
         MeasureError: the mechanism that was asked for is not to be had here.
     """
-    wished = MECHANISMS if budget.mechanism == "auto" else (budget.mechanism,)
     name = group_name(run, trial)
-    for mechanism in wished:
+    for mechanism in WISHES.get(budget.mechanism, (budget.mechanism,)):
         bound = _OPENERS[mechanism](mechanism, budget.limit_bytes, name, root)
         if bound is not None:
             return bound
     raise MeasureError(
         asked=f"a memory budget held by {budget.mechanism!r}",
         found="this machine does not offer it to this user",
-        do="ask for 'auto', which takes the strongest that there is",
+        do="ask for 'auto', which takes the strongest that there is, or see labkit doctor",
     )
 
 
 @functools.cache
-def available_mechanism() -> str:
-    """The mechanism that ``auto`` takes on this machine: tried out, and nothing is left."""
-    bound = open_bound(MemoryBudget(limit_bytes=_PROBE_BYTES), "probe", "0-0")
+def available_mechanism(wish: str = "auto") -> str:
+    """What a budget that asks for this gets on this machine: tried out, and nothing is left.
+
+    Raises:
+        MeasureError: there is nothing of the kind.
+    """
+    bound = open_bound(MemoryBudget(limit_bytes=_PROBE_BYTES, mechanism=wish), "probe", "0-0")
     bound.close()
     return bound.mechanism
 

@@ -22,6 +22,7 @@ from labkit.events import (
     TrialStarted,
 )
 from labkit.experiments.heavy_volumes import DISK, EXPERIMENT, MEMORY, scaled
+from labkit.measure.limits import available_mechanism
 from labkit.measure.prediction import warning_of
 from labkit.measure.summary import summarise
 from labkit.records import Environment, Outcome, Setting, Status, Verdict
@@ -107,6 +108,15 @@ def test_a_limit_of_ones_own_is_taken_when_the_machine_can_bear_it() -> None:
     assert setting.budget.limit_bytes == 4 * GIB
     with pytest.raises(ParameterError, match="four fifths"):
         planned(limit_mib=23 * 1024)
+
+
+def test_what_holds_the_limit_is_in_the_budget_and_tells_no_settings_apart() -> None:
+    one, other = planned(mechanism="watchdog"), planned()
+    assert {item.budget.mechanism for item in one if item.budget} == {"watchdog"}
+    assert {item.budget.mechanism for item in other if item.budget} == {"auto"}
+    assert [item.key for item in one] == [item.key for item in other], "they can be compared"
+    with pytest.raises(ParameterError, match="auto, kernel, watchdog"):
+        planned(mechanism="hope")
 
 
 def test_patches_need_little_and_parts_can_be_left_out() -> None:
@@ -199,10 +209,10 @@ def test_a_missing_setting_is_named() -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(280)
 def test_the_small_size_ends_as_the_large_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    wish: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("LABKIT_HOME", str(tmp_path))
-    result = labkit.run("heavy_volumes", size="small", view="none")
+    result = labkit.run("heavy_volumes", size="small", view="none", mechanism=wish)
     assert result.status == "completed"
     assert result.errors == ()
     memory = {i.setting["workers"]: i for i in result.summary if i.setting.story == MEMORY}
@@ -213,7 +223,11 @@ def test_the_small_size_ends_as_the_large_one(
         assert item.peak_bytes is not None
         # A sample of a loader that runs is no moment: a batch may move while it is taken, and count
         # twice. At a held moment the bound holds (tests/measure/test_prediction.py).
-        assert item.peak_bytes <= item.setting.predicted_peak_bytes[1] + 64 * (1 << 20)
+        high = item.setting.predicted_peak_bytes[1]
+        assert item.peak_bytes <= high + 64 * MIB
+        # Its control group is asked a hundred times a second. The few samples that the watchdog's
+        # peak comes from may miss the top of a loader that is done in a second (0.76 was seen).
+        assert wish == "watchdog" or item.peak_bytes > 0.75 * high
         assert item.delivered == 24
         assert len(item.trials) == 1, "only deaths are repeated"
     for workers in (4, 8):
@@ -221,10 +235,12 @@ def test_the_small_size_ends_as_the_large_one(
         assert len(memory[workers].trials) == 2
     told = {verdict.claim: verdict.outcome for verdict in result.verdicts}
     assert told["K12"] is Outcome.REPRODUCED
+    if wish == "watchdog":
+        assert told["K13"] is Outcome.CANNOT_TELL, "it bounds no page cache"
     rows = result.to_json()["settings"]
     assert {row["status"] for row in rows} == {"completed", "out_of_memory"}
     for row in rows:
         assert row["predicted_peak_bytes"]["low"] < row["predicted_peak_bytes"]["high"]
         assert row["budget"]["limit_bytes"] > 0
-        assert row["budget"]["mechanism"] != "none"
+        assert row["budget"]["mechanism"] == available_mechanism(wish)
         assert ("evidence" in row) == (row["status"] == "out_of_memory")

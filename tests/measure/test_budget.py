@@ -17,6 +17,7 @@ import pytest
 
 import labkit
 from labkit.api import start
+from labkit.errors import MeasureError
 from labkit.events import BatchLoaded, MemorySampled, TrialEnded, TrialStarted
 from labkit.machine.control_group import control_groups
 from labkit.measure import processes
@@ -34,20 +35,10 @@ def _home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LABKIT_HOME", str(tmp_path / "home"))
 
 
-@pytest.fixture(params=["kernel", "watchdog"])
-def mechanism(request: pytest.FixtureRequest) -> str:
-    """Both that can be had here: the kernel's own, whichever that is, and the watchdog."""
-    if sys.platform != "linux":
-        pytest.skip("both mechanisms are Linux's")
-    if request.param == "watchdog":
-        return "watchdog"
-    kernels = available_mechanism()
-    if kernels == "watchdog":
-        reason = "this user may not set a memory limit by the kernel here"
-        if os.environ.get("LABKIT_REQUIRE_LIMITS"):
-            pytest.fail(f"{reason}, and LABKIT_REQUIRE_LIMITS is set")
-        pytest.skip(reason)
-    return kernels
+@pytest.fixture
+def mechanism(wish: str) -> str:
+    """The mechanism that the wish gets here."""
+    return available_mechanism(wish)
 
 
 def ends(result: Result) -> list[TrialEnded]:
@@ -117,11 +108,11 @@ def test_a_signal_alone_is_no_evidence(
     assert "killed" not in ended.evidence
 
 
-def test_a_mechanism_that_is_not_here_fails_the_trial_and_says_so() -> None:
-    result = labkit.run(LAB, view="none", workers=[0], mechanism="job object")
-    (ended,) = ends(result)
-    assert ended.status == "failed"
-    assert "job object" in ended.detail
+def test_a_mechanism_that_is_not_here_is_said_before_anything_runs() -> None:
+    with pytest.raises(MeasureError, match="held by 'job object'") as told:
+        labkit.run(LAB, view="none", workers=[0], mechanism="job object")
+    assert "auto" in told.value.do
+    assert list((Path(os.environ["LABKIT_HOME"]) / "runs").glob("*-hungry")) == []
 
 
 def left_of(folder: Path) -> list[str]:

@@ -22,7 +22,7 @@ from labkit.measure.groups import (
     remove_dead_groups,
 )
 from labkit.measure.limits import Bound, GroupBound, ScopeBound, available_mechanism, open_bound
-from labkit.records import MemoryBudget
+from labkit.records import MECHANISMS, WISHES, MemoryBudget
 
 MIB, GIB = 1 << 20, 1 << 30
 NAME = "labkit-20261201-101500-lab-003-1-12345-678"
@@ -211,6 +211,29 @@ def test_a_wish_must_be_a_mechanism_that_is_here() -> None:
         MemoryBudget(limit_bytes=GIB, mechanism="hope")
     with pytest.raises(MeasureError, match="job object"):
         open_bound(MemoryBudget(limit_bytes=GIB, mechanism="job object"), "run", "000-0")
+
+
+def test_a_wish_for_a_kind_gets_the_strongest_of_that_kind() -> None:
+    assert WISHES["kernel"] + WISHES["watchdog"] == WISHES["auto"] == MECHANISMS
+    for wish, kind in (("watchdog", "watchdog"), ("auto", available_mechanism())):
+        assert available_mechanism(wish) == kind
+    if available_mechanism() == "watchdog":
+        with pytest.raises(MeasureError, match="held by 'kernel'"):
+            available_mechanism("kernel")
+    else:
+        assert available_mechanism("kernel") == available_mechanism()
+
+
+def test_a_kernel_that_holds_nothing_is_no_watchdog(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "_scopes_work", lambda: False)
+    budget = MemoryBudget(limit_bytes=GIB, mechanism="kernel")
+    with pytest.raises(MeasureError) as told:
+        open_bound(budget, "run", "000-0", root=tmp_path)
+    assert (told.value.asked, told.value.do.split(",")[0]) == (
+        "a memory budget held by 'kernel'", "ask for 'auto'"
+    )  # fmt: skip
 
 
 def test_the_watchdog_needs_nothing() -> None:
