@@ -13,7 +13,7 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -55,13 +55,14 @@ def clean_up(folder: RunFolder) -> list[int]:
     """End the processes that a dead warden left, and remove all else that it made.
 
     A process is the run's own when it carries the run's label, or when the journal holds its pid
-    *and* its start mark: pids are reused.
+    *and* its start mark: pids are reused. What the journal holds beside that, torn or of another
+    version of labkit, is passed over: it must not stop a new run.
 
     Returns:
         The pids that were told to end.
     """
     entries = list(_journal(folder))
-    marks = {entry["pid"]: entry["mark"] for entry in entries if {"pid", "mark"} <= entry.keys()}
+    marks = _marks(entries)
     ours = set(processes.labelled(folder.path.name))
     ours |= {pid for pid, mark in marks.items() if mark and processes.is_alive(pid, mark)}
     ours -= {os.getpid()}
@@ -71,21 +72,32 @@ def clean_up(folder: RunFolder) -> list[int]:
     strangers = {pid for pid in marks if pid not in ended and processes.start_mark(pid)}
     processes.remove_shared_memory({*marks, *ended} - strangers)
     for entry in entries:
-        # Entries of another version of labkit are passed over: they must not stop a new run.
         match entry:
-            case {"what": "group", "group": group, "version": version}:
+            case {"what": "group", "group": str(group), "version": 1 | 2 as version}:
                 remove_dead_group(TrialGroup(version=version, folder=Path(group)))
-            case {"what": "scratch", "folder": scratch}:
+            case {"what": "scratch", "folder": str(scratch)}:
                 _remove_dead_scratch(Path(scratch))
     folder.warden.unlink(missing_ok=True)
     return ended
 
 
+def _marks(entries: Iterable[dict[str, Any]]) -> dict[int, str | None]:
+    """Pid to start mark of the processes that were journaled."""
+    found: dict[int, str | None] = {}
+    for entry in entries:
+        match entry:
+            case {"pid": int(pid), "mark": str() | None as mark} if pid > 0:
+                found[pid] = mark
+    return found
+
+
 def _journal(folder: RunFolder) -> Iterator[dict[str, Any]]:
     with contextlib.suppress(OSError):
-        for line in folder.journal.read_text("utf-8").splitlines():
-            with contextlib.suppress(ValueError):  # the last line may be torn
-                yield json.loads(line)
+        for line in folder.journal.read_text("utf-8", "replace").splitlines():
+            with contextlib.suppress(ValueError):  # a line may be torn
+                entry = json.loads(line)
+                if isinstance(entry, dict):
+                    yield entry
 
 
 def _remove_dead_scratch(folder: Path) -> None:

@@ -256,6 +256,7 @@ def _warden_alive(folder: RunFolder) -> bool:
     """Whether the run's warden still is there to clean up by itself."""
     try:
         entry = json.loads(folder.warden.read_text("utf-8"))
-    except (OSError, ValueError):
-        return True  # it has only just been started
-    return processes.is_alive(entry["pid"], entry["mark"])
+        pid, mark = entry["pid"], entry["mark"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return True  # it has only just been started, or is of another version, which cleans up
+    return processes.is_alive(pid, mark)

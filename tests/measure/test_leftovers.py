@@ -12,11 +12,12 @@ import pytest
 
 from labkit.measure.leftovers import clean_up, empty_scratch, maker_of
 from labkit.measure.processes import start_mark
+from labkit.measure.runner import clean_up_dead_runs
 from labkit.measure.store import RunFolder
 
 
-def journal(run: Path, *entries: dict[str, object], torn: str = "") -> RunFolder:
-    run.mkdir()
+def journal(run: Path, *entries: object, torn: str = "") -> RunFolder:
+    run.mkdir(parents=True)
     lines = "".join(json.dumps(entry) + "\n" for entry in entries)
     (run / "journal.jsonl").write_text(lines + torn)
     (run / "warden.json").write_text("{}")
@@ -44,9 +45,65 @@ def test_scratch_of_the_dead_goes_and_that_of_the_living_stays(tmp_path: Path) -
     assert not folder.warden.exists()
 
 
-def test_a_journal_of_another_version_or_torn_stops_nothing(tmp_path: Path) -> None:
-    odd = ({"what": "group", "group": "/nowhere"}, {"what": "x", "pid": 5}, {"why": 1})
-    assert clean_up(journal(tmp_path / "run", *odd, torn='{"what": "gro')) == []
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {"what": "group", "group": "/nowhere"},
+        {"what": "group", "group": "GROUP", "version": 3},
+        {"what": "group", "group": 7, "version": 1},
+        {"what": "scratch", "folder": None},
+        {"what": "scratch"},
+        {"what": "x", "pid": 5},
+        {"what": "x", "pid": "5", "mark": "1"},
+        {"what": "x", "pid": -1, "mark": "1"},
+        {"what": "x", "pid": 5, "mark": [1]},
+        {"why": 1},
+        ["group"],
+        7,
+    ],
+    ids=str,
+)
+def test_an_entry_of_another_version_stops_nothing_and_removes_nothing(
+    odd: object, tmp_path: Path
+) -> None:
+    """What comes after it is cleaned up all the same; a group of its is left as it is."""
+    with subprocess.Popen([sys.executable, "-c", ""]) as dead:
+        pass
+    group = tmp_path / f"labkit-run-000-0-{dead.pid}-1"
+    group.mkdir()
+    gone = scratch(tmp_path, dead.pid, "1")
+    if isinstance(odd, dict) and odd.get("group") == "GROUP":
+        odd = odd | {"group": str(group)}
+    folder = journal(tmp_path / "run", odd, {"what": "scratch", "folder": str(gone)})
+    assert clean_up(folder) == []
+    assert group.exists()
+    assert not gone.exists()
+
+
+@pytest.mark.parametrize("torn", ['{"what": "gro', '{"what": "scratch", "folder": "/tm', "\0\0\0"])
+def test_a_torn_journal_stops_nothing(torn: str, tmp_path: Path) -> None:
+    assert clean_up(journal(tmp_path / "run", torn=torn)) == []
+
+
+def test_a_journal_that_is_no_text_stops_nothing(tmp_path: Path) -> None:
+    with subprocess.Popen([sys.executable, "-c", ""]) as dead:
+        pass
+    gone = scratch(tmp_path, dead.pid, "1")
+    folder = journal(tmp_path / "run", {"what": "scratch", "folder": str(gone)})
+    with open(folder.journal, "ab") as file:
+        file.write(b"\xff\xfe")
+    assert clean_up(folder) == []
+    assert not gone.exists()
+
+
+@pytest.mark.parametrize("text", ["{}", "[]", "7", '{"pid": 5}', "", "{"])
+def test_a_run_whose_warden_cannot_be_named_is_left_to_its_own_version(
+    text: str, tmp_path: Path
+) -> None:
+    run = journal(tmp_path / "runs" / "20260101-000000-lab")
+    run.warden.write_text(text)
+    clean_up_dead_runs(tmp_path / "runs")
+    assert run.warden.exists()
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="/dev/shm")
