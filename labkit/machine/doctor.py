@@ -176,12 +176,18 @@ def _start_method(environment: Environment) -> Finding:
 
 
 def _budget(environment: Environment) -> Finding:
-    none = environment.budget_mechanism == "none"
+    uncached = "The page cache is not limited, so that K13 cannot be told."
+    advice = {
+        "watchdog": "labkit itself looks at a trial's memory 200 times a second and ends it at the "
+        f"limit. {uncached} For a limit by the kernel, run as root, or in a session whose systemd "
+        "may limit memory.",
+        "system watchdog": "labkit ends a trial once the whole system has lost as much memory as "
+        f"its limit: close programs that take some meanwhile. {uncached}",
+        "job object": f"Allocating beyond the limit fails. {uncached}",
+        "none": "Not tried out: what holds a trial's limit is chosen when a run needs one.",
+    }.get(environment.budget_mechanism, "")
     return Finding(
-        name="memory budget",
-        value=environment.budget_mechanism,
-        level="ok",
-        advice="Memory is watched, and no limit is set on a trial." if none else "",
+        name="memory budget", value=environment.budget_mechanism, level="ok", advice=advice
     )
 
 

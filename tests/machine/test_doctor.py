@@ -10,7 +10,8 @@ import pytest
 from rich.console import Console
 
 from labkit.machine.doctor import Finding, diagnose, healthy
-from labkit.records import Environment
+from labkit.measure.watchdog import LOOK_SECONDS
+from labkit.records import MECHANISMS, Environment
 from labkit.view.doctor_text import print_doctor
 
 GIB = 1 << 30
@@ -80,6 +81,24 @@ def test_levels(name: str, changes: dict[str, Any], level: str) -> None:
     assert found.level == level
     assert found.advice or level == "ok"
     assert healthy([found]) == (level != "bad")
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_it_says_what_a_budget_does_not_do(mechanism: str) -> None:
+    """Control groups alone limit the page cache; the system's memory is other programs' as well."""
+    found = finding("memory budget", budget_mechanism=mechanism)
+    assert (found.value, found.level) == (mechanism, "ok")
+    assert ("K13" in found.advice) == (not mechanism.startswith(("control group", "systemd")))
+    assert ("whole system" in found.advice) == (mechanism == "system watchdog")
+
+
+def test_a_budget_that_nobody_tried_is_no_promise() -> None:
+    assert "Not tried out" in finding("memory budget").advice
+
+
+def test_the_watchdog_looks_as_often_as_the_doctor_says() -> None:
+    often = f"{1 / LOOK_SECONDS:.0f} times a second"
+    assert often in finding("memory budget", budget_mechanism="watchdog").advice
 
 
 def test_what_is_bad_is_printed_with_its_advice() -> None:
