@@ -152,8 +152,8 @@ MEMORY_DEFINITIONS = {
 
 MEMORY_SOURCES = {
     "smaps": "Read from Linux's own books: exact.",
-    "psutil": "Read through psutil: memory that a process allocated stands for anonymous PSS, and "
-    "batches in flight between workers and consumer are not seen.",
+    "psutil": "Read through psutil: private memory stands for anonymous PSS, and batches in flight "
+    "between workers and consumer are not seen.",
 }
 """How memory was read, and how far it is to be trusted."""
 

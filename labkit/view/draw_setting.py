@@ -63,8 +63,10 @@ def _lanes(setting: Setting, trace: Trace | None) -> int:
 def _draw_memory(axes: Axes, trace: Trace | None) -> None:
     """Anonymous memory of each process, and what is in flight, over time."""
     dress(axes, "")
-    axes.set_title("memory by process (MiB, anonymous PSS)", loc="left", fontsize=9, color=INK)
     axes.set_xlabel("seconds since the trial began", color=INK, fontsize=9)
+    exact = trace is None or all(sample.source != "psutil" for _, sample in trace.memory)
+    what = "anonymous PSS" if exact else "private, by psutil: none in flight is seen"
+    axes.set_title(f"memory by process (MiB, {what})", loc="left", fontsize=9, color=INK)
     if trace is None or not trace.memory:
         _say(axes, "no sample of its memory: it was too short")
         return

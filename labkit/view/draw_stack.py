@@ -10,8 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from matplotlib.collections import PolyCollection
-from matplotlib.lines import Line2D
-from matplotlib.patches import Patch, Rectangle
+from matplotlib.patches import Rectangle
 
 from labkit.figures import Stack
 from labkit.records import Environment, Experiment
@@ -24,7 +23,8 @@ from labkit.view.lanes_of_memory import (
     lanes_of,
     top_bytes,
 )
-from labkit.view.style import AMBER, BLUE, GREY, GRID, INK, ORANGE, PAPER, dress, grow
+from labkit.view.legend_of_stack import LAYERS, StackLegend
+from labkit.view.style import BLUE, GREY, GRID, INK, ORANGE, PAPER, dress, grow
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
@@ -32,12 +32,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from matplotlib.text import Text
 
-_LAYERS = (
-    ("anonymous: allocated by processes", BLUE, ""),
-    ("in flight: shared memory", AMBER, "//"),
-    ("page cache", GREY, ".."),
-)
-"""Name, colour and hatching of each layer, from below."""
 _LEFT, _LANES_END, _BARS, _RIGHT = 0.15, 0.585, 0.745, 0.895
 _HEADER_INCHES, _AXIS_INCHES, _TOP_INCHES, _BOTTOM_INCHES, _GAP_INCHES = 0.3, 0.3, 0.62, 0.2, 0.09
 
@@ -63,12 +57,12 @@ class StackDrawing:
             own = [lane for lane in lanes if lane.setting.story == story]
             self.blocks.append(_Block(figure, spec, own, top, step, hatched=not live))
             top -= _HEADER_INCHES + len(own) * step + _AXIS_INCHES
-        _add_legend(figure, hatched=not live)
+        self.legend = StackLegend(figure, hatched=not live)
 
     def update(self, drawn: Sequence[Drawn]) -> bool:
         """See `labkit.view.figure.Drawing`."""
         lanes = {lane.setting.key: lane for lane in lanes_of(drawn)}
-        return any([block.update(lanes) for block in self.blocks])
+        return any([*(block.update(lanes) for block in self.blocks), self.legend.update(drawn)])
 
     @property
     def moving(self) -> list[tuple[Axes, Artist]]:
@@ -79,21 +73,6 @@ class StackDrawing:
                 found += [(row.axes, artist) for artist in row.moving]
             found += [(block.bars.axes, artist) for artist in block.bars.moving]
         return found
-
-
-def _add_legend(figure: Figure, *, hatched: bool) -> None:
-    handles: list[Artist] = [
-        Patch(facecolor=color, hatch=hatch if hatched else None, edgecolor=PAPER, label=name)
-        for name, color, hatch in _LAYERS
-    ]
-    handles.append(Patch(facecolor=GRID, edgecolor=GREY, linestyle=":", label="predicted peak"))
-    handles.append(Line2D([], [], color=ORANGE, linestyle="--", label="limit"))
-    handles.append(Line2D([], [], color=ORANGE, marker="X", linestyle="", label="out of memory"))
-    figure.legend(
-        handles=handles, loc="upper left", ncols=6, fontsize=8, frameon=False, labelcolor=INK,
-        bbox_to_anchor=(0.055, 1 - 0.38 / figure.get_figheight()), handlelength=1.6,
-        columnspacing=1.4, handletextpad=0.5, borderpad=0, borderaxespad=0,
-    )  # fmt: skip
 
 
 class _Words:
@@ -199,7 +178,7 @@ class _Row:
         self.layers = [
             PolyCollection([], facecolor=color, edgecolor=PAPER, linewidth=0.3,
                            hatch=hatch if hatched else None, zorder=2)
-            for _, color, hatch in _LAYERS
+            for _, color, hatch in LAYERS
         ]  # fmt: skip
         for layer in self.layers:
             axes.add_collection(layer, autolim=False)

@@ -11,6 +11,7 @@ from typing import Any
 import ipywidgets as widgets
 
 from labkit.records import Setting
+from labkit.view.memory_words import memory_html
 from labkit.view.run_protocol import LiveRun
 from labkit.view.style import DPI, HEIGHT, WIDTH
 from labkit.view.trace import Tracer
@@ -34,7 +35,8 @@ class SettingBox:
         choices = widgets.HBox(
             [self.setting, self.round], layout=widgets.Layout(flex_flow="row wrap")
         )
-        self.box = widgets.VBox([choices, self.words, self.image])
+        self.meaning = widgets.HTML()
+        self.box = widgets.VBox([choices, self.words, self.image, self.meaning])
         self._tracer: Tracer | None = None
         self._run: LiveRun | None = None
         self._taken = 0
@@ -87,6 +89,9 @@ class SettingBox:
         self.image.value = to_jpeg(figure)
         self.image.layout.display = None
         ended = trace.ended[1].status.replace("_", " ") if trace.ended else "still running"
+        meaning = memory_html(sample for _, sample in trace.memory)
+        if meaning != self.meaning.value:  # set anew, a list that the reader has opened would close
+            self.meaning.value = meaning
         self.words.value = f"trial {trace.trial}: {len(trace.loaded)} batches, {ended}"
 
 

@@ -10,6 +10,7 @@ from labkit.measure.delivery import asked_samples
 from labkit.records import Outcome, Status, Verdict
 from labkit.summary import Interval, SettingSummary, StageSeconds, Summary
 from labkit.units import format_bytes, format_rate, format_seconds
+from labkit.view.memory_words import TIPS, memory_html, samples_of, weaknesses
 from labkit.view.run_protocol import ResultLike
 
 NONE = "-"
@@ -129,9 +130,10 @@ def verdict_line(verdict: Verdict) -> str:
 
 
 def to_text(result: ResultLike) -> str:
-    """The result's tables in aligned plain text."""
+    """The result's tables in aligned plain text, and what is weak about their memory."""
     tables = (result_table(result.summary), stage_table(result.summary))
-    return "\n\n".join(text_table(table) for table in tables if table is not None)
+    parts = [text_table(table) for table in tables if table is not None]
+    return "\n\n".join([*parts, *weaknesses(samples_of(result.events))])
 
 
 def text_table(table: Table) -> str:
@@ -149,11 +151,12 @@ def _text_line(line: Sequence[str], widths: Sequence[int], words: int) -> str:
 
 
 def to_html(result: ResultLike) -> str:
-    """Headline, tables, verdicts and warnings as HTML; everything is escaped."""
+    """Headline, tables with what their memory means, verdicts and warnings; all is escaped."""
     parts = [f"<p><strong>{html.escape(result.headline)}</strong></p>"]
     for table in (result_table(result.summary), stage_table(result.summary)):
         if table is not None:
             parts.append(html_table(table))
+    parts.append(memory_html(samples_of(result.events)))
     parts.append(html_list("Verdicts", [verdict_line(verdict) for verdict in result.verdicts]))
     parts.append(html_list("Said by the libraries while they ran", result.summary.warnings))
     return "\n".join(filter(None, parts))
@@ -161,13 +164,18 @@ def to_html(result: ResultLike) -> str:
 
 def html_table(table: Table) -> str:
     """An HTML table; everything is escaped."""
-    head = "".join(f'<th scope="col">{html.escape(name)}</th>' for name in table.header)
+    head = "".join(map(_head, table.header))
     lines = (
         "".join(_cell(cell, place < table.words) for place, cell in enumerate(row))
         for row in table.rows
     )
     body = "".join(f"<tr>{line}</tr>" for line in lines)
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def _head(name: str) -> str:
+    tip = f' title="{html.escape(TIPS[name])}"' if name in TIPS else ""
+    return f'<th scope="col"{tip}>{html.escape(name)}</th>'
 
 
 def _cell(text: str, word: bool) -> str:

@@ -16,6 +16,7 @@ from labkit.records import Setting, Status
 from labkit.units import format_bytes, format_rate
 from labkit.view.describe import describe
 from labkit.view.fold import Folder, Phase, Snapshot
+from labkit.view.memory_words import samples_of, weaknesses
 from labkit.view.run_protocol import LiveRun, ResultLike
 from labkit.view.status import progress, stage_word, status_line
 from labkit.view.table import STYLES, Table, result_table, stage_table, to_text, verdict_line
@@ -176,6 +177,9 @@ def print_result(result: ResultLike, console: Console) -> None:
             if table is not None:
                 console.print(_rich(table, console.width))
                 console.print()
+        for text in weaknesses(samples_of(result.events)):
+            console.print(Text(text, style="yellow"))
+            console.print()
     else:  # a file or a pipe has no width: every column, unwrapped
         console.print(Text(to_text(result)), soft_wrap=True)
         console.print()

@@ -11,6 +11,7 @@ import pytest
 from PIL import Image
 
 from labkit.events import (
+    MEMORY_SOURCES,
     BatchLoaded,
     CountersSampled,
     Event,
@@ -23,13 +24,15 @@ from labkit.events import (
 )
 from labkit.figures import Stack
 from labkit.measure.summary import summarise
-from labkit.records import MemoryBudget, Setting, Status
+from labkit.records import MECHANISMS, MemoryBudget, Setting, Status
 from labkit.view.describe import describe
+from labkit.view.draw_setting import draw_trace
 from labkit.view.drawn import from_snapshot, from_summary
 from labkit.view.figure import new_drawing, new_figure
 from labkit.view.fold import Held, fold
 from labkit.view.lanes_of_memory import Lane, death_text, delivered_text, lanes_of, top_bytes
 from labkit.view.live_picture import LivePicture
+from labkit.view.setting_box import SettingBox
 from labkit.view.terminal import render
 from labkit.view.trace import trace_events
 
@@ -158,6 +161,32 @@ def test_layers_are_stacked_and_a_death_is_marked_by_shape_and_word(result: Any)
     assert block.bars.words[1].text == "0 to 2 of 10\nthen dead"
 
 
+def legend_of(events: list[Event], result: Any) -> list[str]:
+    result.events, result.summary = events, summarise(SETTINGS, events)
+    figure, _ = draw(result)
+    return [text.get_text() for text in figure.legends[0].get_texts()]
+
+
+def test_the_legend_says_what_holds_the_limit_and_what_was_not_seen(result: Any) -> None:
+    exact = legend_of(whole_run(), result)
+    assert (exact[1], exact[-1]) == ("in flight: shared memory", "limit, held by watchdog")
+    assert legend_of(whole_run()[:5], result)[-1] == "limit", "nobody has said so yet"
+    assert legend_of(elsewhere(whole_run()), result)[1] == "in flight: not seen by psutil"
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_the_legend_fits(mechanism: str, result: Any) -> None:
+    events = [
+        replace(e, body=replace(e.body, evidence={"mechanism": mechanism}))
+        if isinstance(e.body, TrialEnded) else e
+        for e in whole_run()
+    ]  # fmt: skip
+    result.events, result.summary = events, summarise(SETTINGS, events)
+    figure, _ = draw(result)
+    figure.canvas.draw()
+    assert figure.legends[0].get_window_extent().x1 <= figure.bbox.x1
+
+
 def test_nothing_overlaps_and_nothing_is_cut(result: Any) -> None:
     figure, drawing = draw(result)
     figure.canvas.draw()
@@ -212,6 +241,37 @@ def test_a_running_attempt_already_has_its_lane(run: Any) -> None:
     assert lane.moments
     assert lane.attempts == 0
     assert lane.rate is not None
+
+
+def elsewhere(events: list[Event]) -> list[Event]:
+    """The same as psutil would have told it."""
+    return [
+        replace(e, body=replace(e.body, source="psutil", shared_memory=0))
+        if isinstance(e.body, MemorySampled) else e
+        for e in events
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("read", ["smaps", "psutil"])
+def test_a_look_into_one_setting_says_what_its_memory_is(read: str, run: Any) -> None:
+    run.events = whole_run() if read == "smaps" else elsewhere(whole_run())
+    box = SettingBox(lambda: None)
+    box.follow(run)
+    box.refresh()
+    assert "<summary>What the memory numbers mean</summary>" in box.meaning.value
+    assert (MEMORY_SOURCES["psutil"] in box.meaning.value) == (read == "psutil")
+    opened = box.meaning.value
+    box.setting.value = SETTINGS[1]
+    box.refresh()
+    box.round.value = 1
+    box.refresh()
+    assert box.meaning.value is opened, "a list that a reader has opened stays open"
+    trace = trace_events(SETTINGS, run.events).of(SETTINGS[0].key)[0]
+    figure = new_figure()
+    draw_trace(figure, SETTINGS[0], 0, trace)
+    titles = [axes.get_title(loc="left") for axes in figure.axes]
+    what = "anonymous PSS" if read == "smaps" else "private, by psutil: none in flight is seen"
+    assert f"memory by process (MiB, {what})" in titles
 
 
 def screen(settings: Any, snapshot: Any) -> str:
