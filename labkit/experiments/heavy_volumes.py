@@ -52,6 +52,7 @@ _DISK_WORKERS, _DISK_PREFETCH, _DISK_VOLUMES, _DISK_EPOCHS = MANY, 2, 24, 4
 _SLACK_BYTES = 80 << 20
 """Page tables, sockets, and the pages that the system needs to read ahead: with 48 MiB one of 21
 attempts died (measured)."""
+_SHRUNK = "scaled down"
 _STEPS = (1, 3 / 4, 1 / 2, 3 / 8)
 """A sample that does not fit shrinks in few steps: each size is a dataset of its own on disk."""
 
@@ -116,8 +117,6 @@ def _memory_setting(
     if params["limit_mib"] is not None:
         limit = _checked_limit(params["limit_mib"] << 20, environment)
     values = {name: value for name, value in params.items() if name not in _NOT_OF_A_SETTING}
-    asked = params["sample_mib"] << 20
-    shrunk = "" if sample == asked else f", scaled down from {format_bytes(asked)} to fit here"
     return Setting(
         params={"workers": workers, **values, "sample_mib": sample >> 20},
         label=_label(workers),
@@ -131,13 +130,21 @@ def _memory_setting(
             workers=workers, prefetch_factor=prefetch, batch_bytes=params["batch_size"] * read,
             batches=batches, footprint=footprint, copied=params["layout"] != "mmap",
         ),
-        note=f"volumes of {format_bytes(sample)}{shrunk}",
+        note=f"volumes of {format_bytes(sample)}{_shrunk(sample, params['sample_mib'] << 20)}",
     )  # fmt: skip
 
 
+def _shrunk(size: int, asked: int) -> str:
+    return "" if size == asked else f", {_SHRUNK} from {format_bytes(asked)} to fit here"
+
+
+def _disk_size(sample: int) -> int:
+    """An eighth; at small size a quarter, so that the slack is not room for all the volumes."""
+    return max(1 << 20, sample // 8, min(16 << 20, sample // 4)) >> 20 << 20
+
+
 def _disk_setting(room: str, params: Params, sample: int, environment: Environment) -> Setting:
-    # An eighth; at small size a quarter, so that the slack is not room for all the volumes.
-    size = max(1 << 20, sample // 8, min(16 << 20, sample // 4)) >> 20 << 20
+    size = _disk_size(sample)
     predicted = predicted_peak(
         workers=_DISK_WORKERS, prefetch_factor=_DISK_PREFETCH, batch_bytes=size,
         batches=_DISK_EPOCHS * _DISK_VOLUMES, footprint=_footprint(environment),
@@ -158,8 +165,8 @@ def _disk_setting(room: str, params: Params, sample: int, environment: Environme
         dataset=_spec(layout, _DISK_VOLUMES, size),
         budget=MemoryBudget(limit_bytes=limit, mechanism=params["mechanism"]),
         predicted_peak_bytes=predicted,
-        note=f"{_DISK_VOLUMES} volumes of {format_bytes(size)}, read {_DISK_EPOCHS} times from a "
-        "cold start",
+        note=f"{_DISK_VOLUMES} volumes of {format_bytes(size)}, read {_DISK_EPOCHS} times from "
+        f"cold{_shrunk(size, _disk_size(params['sample_mib'] << 20))}",
     )  # fmt: skip
 
 
@@ -231,18 +238,22 @@ def judge(summary: Summary, environment: Environment) -> tuple[Verdict, ...]:
     """K12 by how attempts ended, K14 by deliveries, K13 by rates, K9 by bytes of a batch."""
     own = [item for item in summary if item.setting.story == MEMORY]
     notes = circumstances(summary, environment)
-    shrunk = [item.setting.note for item in own if "scaled down" in item.setting.note]
-    scaled_notes = (*shrunk[:1], *notes)
+    shrunk = {
+        item.setting.story: (item.setting.note, *notes)
+        for item in summary
+        if _SHRUNK in item.setting.note
+    }
+    memory_notes, disk_notes = shrunk.get(MEMORY, notes), shrunk.get(DISK, notes)
     many = (_label(MANY), summary.find(MEMORY, workers=MANY))
     few = (_label(FEW), summary.find(MEMORY, workers=FEW))
     tight, ample = (
         (f"{room} limit", summary.find(DISK, room=room)) for room in ("tight", "ample")
     )
     return (
-        compare_deaths("K12", MEMORY, many, scaled_notes),
-        compare_delivery("K14", MEMORY, few, many, horizon_seconds(own), "above", scaled_notes),
-        compare_cache("K13", DISK, tight, ample, environment.budget_mechanism, notes),
-        largest_batch("K9", MEMORY, own, scaled_notes),
+        compare_deaths("K12", MEMORY, many, memory_notes),
+        compare_delivery("K14", MEMORY, few, many, horizon_seconds(own), "above", memory_notes),
+        compare_cache("K13", DISK, tight, ample, environment.budget_mechanism, disk_notes),
+        largest_batch("K9", MEMORY, own, memory_notes),
     )
 
 

@@ -26,6 +26,8 @@ from labkit.measure.limits import available_mechanism
 from labkit.measure.prediction import warning_of
 from labkit.measure.summary import summarise
 from labkit.records import Environment, Outcome, Setting, Status, Verdict
+from labkit.view.drawn import empty
+from labkit.view.figure import new_drawing, new_figure
 
 GIB, MIB = 1 << 30, 1 << 20
 ENVIRONMENT = Environment(
@@ -98,8 +100,20 @@ def test_it_shrinks_to_what_the_machine_can_lend(change: Any, sample: int) -> No
     for setting in planned(environment):
         assert setting.budget is not None
         assert setting.budget.limit_bytes <= max(environment.memory_available_bytes // 2, GIB)
-    note = of(planned(environment), MEMORY)[0].note
-    assert ("scaled down from 1 GiB" in note) == (sample < GIB)
+    memory, disk = (of(planned(environment), story)[0].note for story in (MEMORY, DISK))
+    assert ("scaled down from 1 GiB" in memory) == (sample < GIB)
+    assert ("scaled down from 128 MiB" in disk) == (sample < GIB)
+
+
+def test_the_figure_has_room_to_say_that_it_shrank() -> None:
+    environment = replace(ENVIRONMENT, memory_available_bytes=16 * GIB)
+    figure = new_figure(EXPERIMENT.figure)
+    new_drawing(figure, EXPERIMENT, empty(planned(environment)), environment)
+    figure.canvas.draw()
+    assert sum("scaled down" in text.get_text() for text in figure.texts) == 2
+    boxes = [text.get_window_extent() for text in figure.texts]
+    for place, box in enumerate(boxes):
+        assert not any(box.overlaps(other) for other in boxes[place + 1 :])
 
 
 def test_a_limit_of_ones_own_is_taken_when_the_machine_can_bear_it() -> None:
