@@ -29,6 +29,14 @@ _BELOW = (
     "Picture, table and verdicts stand below this panel and stay in the notebook. Not there? A page"
     " that was reloaded meanwhile has lost them:"
 )
+_CLASS = "labkit-panel"
+_SCROLLED = f"body[data-notebook] .jp-mod-outputsScrolled:has(.{_CLASS}) > * > .jp-Cell-outputArea"
+# Notebook 7 squeezes outputs of more than 1820 pixels into a small box that scrolls. Controls,
+# picture and table together are higher, so that it would happen at the end of a run.
+_UNSQUEEZE = (
+    f"<style>{_SCROLLED} {{max-height: none; overflow: visible; resize: none}}"
+    f"{_SCROLLED}::after {{display: none}}</style>"
+)
 _LOOK_SECONDS = 3.0
 """A look into one setting costs a tenth of a second of a core: while a run is live, not often."""
 
@@ -78,9 +86,10 @@ class Panel:
         title = f"<h3>{html.escape(experiment.title)}</h3><p>{html.escape(experiment.question)}</p>"
         buttons = widgets.HBox([self.run_button, self.stop_button])
         self.settings = widgets.VBox(
-            [widgets.HTML(title), self.controls.box, self.foresight.words, buttons]
+            [widgets.HTML(_UNSQUEEZE + title), self.controls.box, self.foresight.words, buttons]
         )
         self.box = widgets.VBox([self.settings, self.message, self.tabs])
+        self.box.add_class(_CLASS)
 
     def _ipython_display_(self) -> None:
         take_cell(self)
