@@ -69,8 +69,16 @@ class Site:
 
 
 @contextlib.contextmanager
-def jupyterlab(folder: Path, *, size: str = "small") -> Iterator[Site]:
-    """JupyterLab on a copy of the notebooks."""
+def jupyterlab(
+    folder: Path, *, size: str = "small", kernels: Path | None = None
+) -> Iterator[Site]:
+    """JupyterLab, with Notebook 7 beside it, on a copy of the notebooks.
+
+    Args:
+        folder: for everything of its own.
+        size: of the labs.
+        kernels: a folder as in JUPYTER_PATH, whose kernels go before the environment's own.
+    """
     copy_notebooks(folder)
     log = folder / "log.txt"
     # The app in the browser takes commands by id; the news would cover the notebook.
@@ -85,6 +93,8 @@ def jupyterlab(folder: Path, *, size: str = "small") -> Iterator[Site]:
         "JUPYTERLAB_SETTINGS_DIR": str(folder / "settings"),
         "JUPYTERLAB_WORKSPACES_DIR": str(folder / "workspaces"),
     }
+    if kernels:
+        environment["JUPYTER_PATH"] = str(kernels)
     with log.open("wb") as stream:
         server = subprocess.Popen(
             [sys.executable, "-c", _START, *options], cwd=folder, stdout=stream, stderr=stream,
