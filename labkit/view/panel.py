@@ -17,6 +17,7 @@ import ipywidgets as widgets
 
 from labkit.errors import LabkitError, MeasureError
 from labkit.view.cell import Record, display, execution, take_cell
+from labkit.view.choose import in_notebook
 from labkit.view.controls import Controls
 from labkit.view.foresight import Foresight
 from labkit.view.live_box import LiveBox
@@ -39,6 +40,13 @@ _UNSQUEEZE = (
 )
 _LOOK_SECONDS = 3.0
 """A look into one setting costs a tenth of a second of a core: while a run is live, not often."""
+
+
+class _Box(widgets.VBox):  # type: ignore[misc]  # published without types
+    """Says in words what it is, where there are no widgets."""
+
+    def __repr__(self) -> str:
+        return "labkit's controls need a running kernel and widgets; labkit.run(...) needs neither"
 
 
 class Panel:
@@ -88,13 +96,14 @@ class Panel:
         self.settings = widgets.VBox(
             [widgets.HTML(_UNSQUEEZE + title), self.controls.box, self.foresight.words, buttons]
         )
-        self.box = widgets.VBox([self.settings, self.message, self.tabs])
+        self.box = _Box([self.settings, self.message, self.tabs])
         self.box.add_class(_CLASS)
 
     def _ipython_display_(self) -> None:
         take_cell(self)
         display(self.box)
-        self._record = Record()  # of this cell, so that a thread need not display
+        if in_notebook():  # a terminal prints what is displayed, later from a thread
+            self._record = Record()  # of this cell, so that a thread need not display
         if self._thread is None:
             self.foresight.ask()
 

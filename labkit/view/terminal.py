@@ -18,7 +18,8 @@ from labkit.view.describe import describe
 from labkit.view.fold import Folder, Phase, Snapshot
 from labkit.view.run_protocol import LiveRun, ResultLike
 from labkit.view.status import progress, stage_word, status_line
-from labkit.view.table import STYLES, Table, result_table, stage_table, to_text, verdict_line
+from labkit.view.table import STYLES, Table, result_table, stage_table, verdict_line
+from labkit.view.text import result_text
 
 _REDRAW_SECONDS = 0.25
 _LEFT_OUT = ("first batch", "CPU ms/sample", "wait", "predicted")
@@ -169,17 +170,16 @@ def _mark(key: str, snapshot: Snapshot) -> Text:
 
 def print_result(result: ResultLike, console: Console) -> None:
     """Headline, tables, verdicts with their reasons, and warnings as facts."""
+    if not console.is_terminal:  # a file or a pipe has no width: every column, unwrapped
+        console.print(Text(result_text(result)), soft_wrap=True)
+        return
     console.print(Text(result.headline, style="bold"))
     console.print()
-    if console.is_terminal:
-        for table in (result_table(result.summary), stage_table(result.summary)):
-            if table is not None:
-                console.print(_rich(table, console.width))
-                console.print()
-    else:  # a file or a pipe has no width: every column, unwrapped
-        console.print(Text(to_text(result)), soft_wrap=True)
-        console.print()
-    console.print(Text(describe(result)), soft_wrap=not console.is_terminal)
+    for table in (result_table(result.summary), stage_table(result.summary)):
+        if table is not None:
+            console.print(_rich(table, console.width))
+            console.print()
+    console.print(Text(describe(result)))
     console.print()
     for verdict in result.verdicts:
         console.print(Text(verdict_line(verdict), style=STYLES[verdict.outcome]))
