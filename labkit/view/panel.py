@@ -38,6 +38,9 @@ _UNSQUEEZE = (
     f"<style>{_SCROLLED} {{max-height: none; overflow: visible; resize: none}}"
     f"{_SCROLLED}::after {{display: none}}</style>"
 )
+_SETTLE_SECONDS = 0.3
+"""Keys that are typed while the kernel is busy come after the click on Run: ipywidgets holds them
+back until the kernel has answered the first of them, and holds no click back."""
 _LOOK_SECONDS = 3.0
 """A look into one setting costs a tenth of a second of a core: while a run is live, not often."""
 
@@ -141,15 +144,8 @@ class Panel:
         self.message.value = ""
         self._error = self.result = self._run = None
         self._stop_wanted = False
-        try:
-            values = self._values()
-        except LabkitError as error:
-            self._show(error)
-            return
         self._busy(True)
-        self._thread = threading.Thread(
-            target=self._work, args=(values,), name="labkit-panel", daemon=True
-        )
+        self._thread = threading.Thread(target=self._work, name="labkit-panel", daemon=True)
         self._thread.start()
 
     def stop(self) -> None:
@@ -191,11 +187,12 @@ class Panel:
         self._record = None
         self.box.close()
 
-    def _work(self, values: Mapping[str, Any]) -> None:
+    def _work(self) -> None:
         """The panel's thread: an error is kept for `wait` and shown, never printed."""
         run: LiveRun | None = None
         try:
-            run = self._lab.start(values)
+            time.sleep(_SETTLE_SECONDS)
+            run = self._lab.start(self._values())
             self._begin(run, _STOP_KEEPS)
             if self._stop_wanted:
                 run.stop_requested = True

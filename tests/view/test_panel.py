@@ -41,6 +41,7 @@ def shown(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     monkeypatch.setattr(cell, "display", display)
     monkeypatch.setattr(panel, "display", display)
     monkeypatch.setattr(panel, "in_notebook", lambda: True)
+    monkeypatch.setattr(panel, "_SETTLE_SECONDS", 0)
     monkeypatch.setattr(foresight, "_QUIET_SECONDS", 0)
     for name in ("_POLL_SECONDS", "_TEXT_SECONDS", "_PICTURE_SECONDS"):
         monkeypatch.setattr(live_box, name, 0)
@@ -204,10 +205,11 @@ def test_a_wrong_value_starts_nothing(lab: FakeLab) -> None:
     own.foresight.wait(30)
     assert "outside the range" in own.foresight.words.value
     own.run()
+    with pytest.raises(ParameterError):
+        own.wait(30)
     assert not lab.given
     assert "outside the range" in own.message.value
-    with pytest.raises(ParameterError):
-        own.wait()
+    assert not own.run_button.disabled
 
 
 def test_what_a_run_would_be_is_said_before(lab: FakeLab, shown: list[Any]) -> None:
