@@ -135,7 +135,7 @@ def run(
     second one raises. See `start` for the arguments and errors; `view="none"` shows nothing.
 
     Returns:
-        The result; its repr is a sentence and a table, `.plot()` its picture.
+        The result; its repr tells all of it in plain text, `.plot()` is its picture.
     """
     values = _values(size=size, repeats=repeats, seed=seed, timeout=timeout, **params)
     watch = choose_watch(view, Lab(name), values)

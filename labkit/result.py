@@ -36,7 +36,7 @@ FORMAT = 1
 
 
 class Result:
-    """What one run measured. Its repr is the headline and the table."""
+    """What one run measured. Its repr tells all of it in plain text."""
 
     def __init__(self, path: Path) -> None:
         """Open a run folder.
@@ -227,9 +227,9 @@ class Result:
         return found
 
     def __repr__(self) -> str:
-        from labkit.view.table import to_text
+        from labkit.view.text import result_text
 
-        return f"{self.headline}\n\n{to_text(self)}"
+        return result_text(self)
 
     def _repr_html_(self) -> str:
         from labkit.view.table import to_html

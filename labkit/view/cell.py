@@ -13,7 +13,8 @@ import IPython.display
 
 from labkit.view.picture import picture_of
 from labkit.view.run_protocol import ResultLike
-from labkit.view.table import to_html, to_text
+from labkit.view.table import to_html
+from labkit.view.text import result_text
 
 _NOTHING = {"text/plain": ""}
 
@@ -77,6 +78,6 @@ class Record:
         words = f"<details><summary>The picture in words</summary>{html.escape(picture.alt)}"
         table = {
             "text/html": f"{to_html(result)}\n{words}</details>",
-            "text/plain": to_text(result),
+            "text/plain": result_text(result),
         }
         self._table.update(table, raw=True)

@@ -12,9 +12,12 @@ from labkit.view.run_protocol import Lab, LiveRun
 
 def in_notebook() -> bool:
     """Whether this is a Jupyter kernel that can show widgets."""
+    return _in_kernel() and importlib.util.find_spec("ipywidgets") is not None
+
+
+def _in_kernel() -> bool:
     ipython = sys.modules.get("IPython")  # in a kernel it has been imported
-    shell = ipython.get_ipython() if ipython is not None else None
-    return hasattr(shell, "kernel") and importlib.util.find_spec("ipywidgets") is not None
+    return ipython is not None and hasattr(ipython.get_ipython(), "kernel")
 
 
 def watch_here(lab: Lab, values: Mapping[str, Any]) -> Callable[[LiveRun], float]:
@@ -32,6 +35,9 @@ def watch_here(lab: Lab, values: Mapping[str, Any]) -> Callable[[LiveRun], float
 
     from labkit.view.terminal import watch
 
-    # A script's stdout stays its own. In a kernel without widgets rich would print HTML anew at
-    # each refresh: plain lines instead.
-    return lambda run: watch(run, Console(stderr=True, force_jupyter=False))
+    # A script's stdout stays its own. In a kernel without widgets, which claims to be a terminal,
+    # each refresh would be kept in the notebook: plain lines instead.
+    console = Console(
+        stderr=True, force_jupyter=False, force_terminal=False if _in_kernel() else None
+    )
+    return lambda run: watch(run, console)

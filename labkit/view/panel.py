@@ -17,6 +17,7 @@ import ipywidgets as widgets
 
 from labkit.errors import LabkitError, MeasureError
 from labkit.view.cell import Record, display, execution, take_cell
+from labkit.view.choose import in_notebook
 from labkit.view.controls import Controls
 from labkit.view.foresight import Foresight
 from labkit.view.live_box import LiveBox
@@ -29,8 +30,26 @@ _BELOW = (
     "Picture, table and verdicts stand below this panel and stay in the notebook. Not there? A page"
     " that was reloaded meanwhile has lost them:"
 )
+_CLASS = "labkit-panel"
+_SCROLLED = f"body[data-notebook] .jp-mod-outputsScrolled:has(.{_CLASS}) > * > .jp-Cell-outputArea"
+# Notebook 7 squeezes outputs of more than 1820 pixels into a small box that scrolls. Controls,
+# picture and table together are higher, so that it would happen at the end of a run.
+_UNSQUEEZE = (
+    f"<style>{_SCROLLED} {{max-height: none; overflow: visible; resize: none}}"
+    f"{_SCROLLED}::after {{display: none}}</style>"
+)
+_SETTLE_SECONDS = 0.3
+"""Keys that are typed while the kernel is busy come after the click on Run: ipywidgets holds them
+back until the kernel has answered the first of them, and holds no click back."""
 _LOOK_SECONDS = 3.0
 """A look into one setting costs a tenth of a second of a core: while a run is live, not often."""
+
+
+class _Box(widgets.VBox):  # type: ignore[misc]  # published without types
+    """Says in words what it is, where there are no widgets."""
+
+    def __repr__(self) -> str:
+        return "labkit's controls need a running kernel and widgets; labkit.run(...) needs neither"
 
 
 class Panel:
@@ -78,14 +97,16 @@ class Panel:
         title = f"<h3>{html.escape(experiment.title)}</h3><p>{html.escape(experiment.question)}</p>"
         buttons = widgets.HBox([self.run_button, self.stop_button])
         self.settings = widgets.VBox(
-            [widgets.HTML(title), self.controls.box, self.foresight.words, buttons]
+            [widgets.HTML(_UNSQUEEZE + title), self.controls.box, self.foresight.words, buttons]
         )
-        self.box = widgets.VBox([self.settings, self.message, self.tabs])
+        self.box = _Box([self.settings, self.message, self.tabs])
+        self.box.add_class(_CLASS)
 
     def _ipython_display_(self) -> None:
         take_cell(self)
         display(self.box)
-        self._record = Record()  # of this cell, so that a thread need not display
+        if in_notebook():  # a terminal prints what is displayed, later from a thread
+            self._record = Record()  # of this cell, so that a thread need not display
         if self._thread is None:
             self.foresight.ask()
 
@@ -123,15 +144,8 @@ class Panel:
         self.message.value = ""
         self._error = self.result = self._run = None
         self._stop_wanted = False
-        try:
-            values = self._values()
-        except LabkitError as error:
-            self._show(error)
-            return
         self._busy(True)
-        self._thread = threading.Thread(
-            target=self._work, args=(values,), name="labkit-panel", daemon=True
-        )
+        self._thread = threading.Thread(target=self._work, name="labkit-panel", daemon=True)
         self._thread.start()
 
     def stop(self) -> None:
@@ -173,11 +187,12 @@ class Panel:
         self._record = None
         self.box.close()
 
-    def _work(self, values: Mapping[str, Any]) -> None:
+    def _work(self) -> None:
         """The panel's thread: an error is kept for `wait` and shown, never printed."""
         run: LiveRun | None = None
         try:
-            run = self._lab.start(values)
+            time.sleep(_SETTLE_SECONDS)
+            run = self._lab.start(self._values())
             self._begin(run, _STOP_KEEPS)
             if self._stop_wanted:
                 run.stop_requested = True

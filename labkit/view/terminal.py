@@ -19,7 +19,8 @@ from labkit.view.fold import Folder, Phase, Snapshot
 from labkit.view.memory_words import samples_of, weaknesses
 from labkit.view.run_protocol import LiveRun, ResultLike
 from labkit.view.status import progress, stage_word, status_line
-from labkit.view.table import STYLES, Table, result_table, stage_table, to_text, verdict_line
+from labkit.view.table import STYLES, Table, result_table, stage_table, verdict_line
+from labkit.view.text import result_text
 
 _REDRAW_SECONDS = 0.25
 _LEFT_OUT = ("first batch", "CPU ms/sample", "wait", "predicted")
@@ -170,20 +171,19 @@ def _mark(key: str, snapshot: Snapshot) -> Text:
 
 def print_result(result: ResultLike, console: Console) -> None:
     """Headline, tables, verdicts with their reasons, and warnings as facts."""
+    if not console.is_terminal:  # a file or a pipe has no width: every column, unwrapped
+        console.print(Text(result_text(result)), soft_wrap=True)
+        return
     console.print(Text(result.headline, style="bold"))
     console.print()
-    if console.is_terminal:
-        for table in (result_table(result.summary), stage_table(result.summary)):
-            if table is not None:
-                console.print(_rich(table, console.width))
-                console.print()
-        for text in weaknesses(samples_of(result.events)):
-            console.print(Text(text, style="yellow"))
+    for table in (result_table(result.summary), stage_table(result.summary)):
+        if table is not None:
+            console.print(_rich(table, console.width))
             console.print()
-    else:  # a file or a pipe has no width: every column, unwrapped
-        console.print(Text(to_text(result)), soft_wrap=True)
+    for text in weaknesses(samples_of(result.events)):
+        console.print(Text(text, style="yellow"))
         console.print()
-    console.print(Text(describe(result)), soft_wrap=not console.is_terminal)
+    console.print(Text(describe(result)))
     console.print()
     for verdict in result.verdicts:
         console.print(Text(verdict_line(verdict), style=STYLES[verdict.outcome]))

@@ -29,6 +29,8 @@ _OPTIONS = (
     "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
     "--disable-background-networking", "--disable-component-update", "--disable-sync",
 )  # fmt: skip
+LAB, NOTEBOOK_7 = "lab/tree", "notebooks"
+"""The front ends that one server has, by their part of a notebook's address."""
 SHOTS = Path(__file__).parents[2] / "artefacts"
 """Screenshots are kept, for people to look at; git ignores the folder."""
 
@@ -67,13 +69,22 @@ class Site:
 
 
 @contextlib.contextmanager
-def jupyterlab(folder: Path, *, size: str = "small") -> Iterator[Site]:
-    """JupyterLab on a copy of the notebooks."""
+def jupyterlab(
+    folder: Path, *, size: str = "small", kernels: Path | None = None
+) -> Iterator[Site]:
+    """JupyterLab, with Notebook 7 beside it, on a copy of the notebooks.
+
+    Args:
+        folder: for everything of its own.
+        size: of the labs.
+        kernels: a folder as in JUPYTER_PATH, whose kernels go before the environment's own.
+    """
     copy_notebooks(folder)
     log = folder / "log.txt"
     # The app in the browser takes commands by id; the news would cover the notebook.
     options = ["--no-browser", "--port=0", "--ServerApp.ip=127.0.0.1",
-               "--LabApp.expose_app_in_browser=True"]  # fmt: skip
+               "--LabApp.expose_app_in_browser=True",
+               "--JupyterNotebookApp.expose_app_in_browser=True"]  # fmt: skip
     settings = folder / "settings" / "@jupyterlab" / "apputils-extension"
     settings.mkdir(parents=True)
     (settings / "notification.jupyterlab-settings").write_text('{"fetchNews": "false"}')
@@ -82,6 +93,8 @@ def jupyterlab(folder: Path, *, size: str = "small") -> Iterator[Site]:
         "JUPYTERLAB_SETTINGS_DIR": str(folder / "settings"),
         "JUPYTERLAB_WORKSPACES_DIR": str(folder / "workspaces"),
     }
+    if kernels:
+        environment["JUPYTER_PATH"] = str(kernels)
     with log.open("wb") as stream:
         server = subprocess.Popen(
             [sys.executable, "-c", _START, *options], cwd=folder, stdout=stream, stderr=stream,
@@ -200,6 +213,7 @@ def chromium(path: str | None = None) -> Iterator[Browser]:
 def open_notebook(
     site: Site, browser: Browser, cells: tuple[str, ...], *, name: str = "test.ipynb",
     width: int = 1300, height: int = 1400, scale: float = 1, dark: bool = False,
+    front: str = LAB,
 ) -> Notebook:  # fmt: skip
     """A notebook made of these cells, or without cells one that is there, in a page of its own.
 
@@ -217,8 +231,9 @@ def open_notebook(
     page = browser.new_context(viewport=size, device_scale_factor=scale).new_page()
     notebook = Notebook(site, page, path)
     page.on("pageerror", lambda error: notebook.errors.append(str(error)))
-    page.goto(f"{site.address}/lab/tree/{name}?token={site.token}&reset")
+    page.goto(f"{site.address}/{front}/{name}?token={site.token}&reset")
     cell = page.locator(".jp-Notebook .jp-Cell").first
     expect(cell).to_be_visible(timeout=PATIENCE_SECONDS * 1000)
     notebook.wait_idle()
+    notebook.errors.clear()  # Notebook 7.6 raises one of its own while it loads
     return notebook

@@ -172,6 +172,7 @@ def test_keys_alone_are_enough(open_notebook: Open) -> None:
     keys = notebook.page.keyboard
     keys.press("Control+a")
     keys.type("0, 2")
+    expect(notebook.cell(0)).to_contain_text("2 settings", timeout=_MILLISECONDS)
     for _ in range(20):
         keys.press("Tab")
         focused = notebook.page.evaluate("() => document.activeElement.innerText")
@@ -184,6 +185,21 @@ def test_keys_alone_are_enough(open_notebook: Open) -> None:
     # The table comes after the picture, in a message of its own.
     expect(notebook.cell(0)).to_contain_text("2 workers", timeout=_MILLISECONDS)
     notebook.shoot("panel-keys")
+
+
+def test_keys_typed_while_the_kernel_is_busy_count(open_notebook: Open) -> None:
+    panel = _PANEL.format(name="kitchen", more=", workers=[0]")
+    notebook = open_notebook(panel, "import time\ntime.sleep(4)", height=1900)
+    notebook.run_all()
+    workers = notebook.field("workers")
+    workers.focus()
+    workers.press("Control+a")
+    workers.press_sequentially("0, 2")
+    notebook.button("Run").click()
+    assert notebook.page.locator(".jp-InputPrompt").nth(1).inner_text() == "[*]:", "busy until now"
+    expect(notebook.cell(0)).to_contain_text("K1 ", timeout=_MILLISECONDS)
+    assert "2 workers" in text_of(notebook)
+    notebook.no_error()
 
 
 def test_the_cell_run_again_replaces_its_panel_and_stops_its_run(open_notebook: Open) -> None:

@@ -40,6 +40,8 @@ def shown(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
     monkeypatch.setattr(cell, "display", display)
     monkeypatch.setattr(panel, "display", display)
+    monkeypatch.setattr(panel, "in_notebook", lambda: True)
+    monkeypatch.setattr(panel, "_SETTLE_SECONDS", 0)
     monkeypatch.setattr(foresight, "_QUIET_SECONDS", 0)
     for name in ("_POLL_SECONDS", "_TEXT_SECONDS", "_PICTURE_SECONDS"):
         monkeypatch.setattr(live_box, name, 0)
@@ -89,6 +91,9 @@ def test_a_watched_run_leaves_picture_sentence_and_table(lab: FakeLab, shown: li
     assert picture.data["text/plain"].startswith("K7 holds")
     assert picture.metadata["image/png"]["alt"].startswith("Samples per second")
     assert set(table.data) == {"text/html", "text/plain"}
+    for text in table.data.values():  # the same facts in both
+        for fact in (lab.run.result().headline[:20], "hand-over", "few rounds", "too many"):
+            assert fact in text
     assert seconds > 0
 
 
@@ -200,10 +205,11 @@ def test_a_wrong_value_starts_nothing(lab: FakeLab) -> None:
     own.foresight.wait(30)
     assert "outside the range" in own.foresight.words.value
     own.run()
+    with pytest.raises(ParameterError):
+        own.wait(30)
     assert not lab.given
     assert "outside the range" in own.message.value
-    with pytest.raises(ParameterError):
-        own.wait()
+    assert not own.run_button.disabled
 
 
 def test_what_a_run_would_be_is_said_before(lab: FakeLab, shown: list[Any]) -> None:
@@ -252,6 +258,19 @@ def test_cells_without_a_name_keep_their_panels(lab: FakeLab) -> None:
     first._ipython_display_()
     second._ipython_display_()
     assert not first._stop_wanted
+
+
+def test_a_terminal_is_told_what_a_panel_needs(
+    lab: FakeLab, shown: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(panel, "in_notebook", lambda: False)
+    own = Panel(lab)
+    own._ipython_display_()
+    own.run()
+    assert own.wait(30) is not None
+    (box,) = shown  # what is displayed would be printed, the record by the panel's thread
+    assert "labkit.run(...)" in repr(box)
+    assert len(repr(box)) <= 110, "ipywidgets would cut it"
 
 
 def test_outside_a_kernel_the_terminal_is_chosen(lab: FakeLab) -> None:
