@@ -73,7 +73,7 @@ class BarsDrawing:
             for place, (title, kinds) in enumerate(_PANELS)
         ]  # fmt: skip
 
-    def update(self, drawn: Sequence[Drawn]) -> bool:
+    def update(self, drawn: Sequence[Drawn]) -> None:
         """See `labkit.view.figure.Drawing`."""
         costs = [
             [
@@ -83,7 +83,8 @@ class BarsDrawing:
             ]
             for item in drawn
         ]
-        return any([panel.update(costs) for panel in self.panels])
+        for panel in self.panels:
+            panel.update(costs)
 
     @property
     def moving(self) -> list[tuple[Axes, Artist]]:
@@ -132,7 +133,7 @@ class _Panel:
     def _top(self, row: int, place: int) -> float:
         return row - _ROOM / 2 + place * self._height
 
-    def update(self, costs: Sequence[Sequence[Costs]]) -> bool:
+    def update(self, costs: Sequence[Sequence[Costs]]) -> None:
         dots: list[tuple[float, float]] = []
         for place, kind in enumerate(self.kinds):
             for row, trials in enumerate(costs):
@@ -142,4 +143,4 @@ class _Panel:
                 dots += [(value, middle) for value in values]
         self.points.set_data([x for x, _ in dots], [y for _, y in dots])
         longest = max((x for x, _ in dots), default=0.0)
-        return grow(longest, self.axes.get_xlim()[1], lambda high: self.axes.set_xlim(0, high))
+        grow(longest, self.axes.get_xlim()[1], lambda high: self.axes.set_xlim(0, high))

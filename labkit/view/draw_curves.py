@@ -67,12 +67,12 @@ class CurvesDrawing:
             else None
         )
 
-    def update(self, drawn: Sequence[Drawn]) -> bool:
+    def update(self, drawn: Sequence[Drawn]) -> None:
         """See `labkit.view.figure.Drawing`."""
-        grown = [panel.update(drawn) for panel in self.panels]
+        for panel in self.panels:
+            panel.update(drawn)
         if self.stages is not None:
-            grown.append(self.stages.update(drawn))
-        return any(grown)
+            self.stages.update(drawn)
 
     @property
     def moving(self) -> list[tuple[Axes, Artist]]:
@@ -111,7 +111,7 @@ class _StoryPanel:
         ]
         self.moving = [artist for curve in self.curves for artist in curve.moving]
 
-    def update(self, drawn: Sequence[Drawn]) -> bool:
+    def update(self, drawn: Sequence[Drawn]) -> None:
         own = sorted(
             (item for item in drawn if item.setting.story == self.story),
             key=lambda item: item.setting.x,
@@ -121,9 +121,10 @@ class _StoryPanel:
         rates = [rate for item in own for rate in item.rates]
         # A band of few, noisy rounds may be very high: it is cut rather than hiding the points.
         if self._log:
-            return _fit_log(self.axes, rates)
+            _fit_log(self.axes, rates)
+            return
         top = max(rates, default=0.0)
-        return grow(top, self.axes.get_ylim()[1], lambda high: self.axes.set_ylim(0, high))
+        grow(top, self.axes.get_ylim()[1], lambda high: self.axes.set_ylim(0, high))
 
 
 class _Curve:
@@ -166,17 +167,15 @@ def _set_log(axes: Axes, xs: Sequence[float]) -> None:
     axes.minorticks_off()
 
 
-def _fit_log(axes: Axes, rates: Sequence[float]) -> bool:
+def _fit_log(axes: Axes, rates: Sequence[float]) -> None:
     """Widen a logarithmic axis to whole powers of ten around the rates."""
     if not rates:
-        return False
+        return
     low = 10.0 ** math.floor(math.log10(min(rates)))
     high = 10.0 ** math.ceil(math.log10(max(rates)))
     high = high if high > low else low * 10
-    if axes.get_ylim() == (low, high):
-        return False
-    axes.set_ylim(low, high)
-    return True
+    if axes.get_ylim() != (low, high):
+        axes.set_ylim(low, high)
 
 
 def _mark_cores(axes: Axes, xs: Sequence[float], cores: int) -> None:
@@ -222,7 +221,7 @@ class _StagePanel:
             handlelength=1.2, columnspacing=0.8, handletextpad=0.4,
         )  # fmt: skip
 
-    def update(self, drawn: Sequence[Drawn]) -> bool:
+    def update(self, drawn: Sequence[Drawn]) -> None:
         found = {item.setting.key: item.stages for item in drawn}
         boxes: list[list[list[tuple[float, float]]]] = [[] for _ in STAGES]
         longest = 0.0
@@ -239,7 +238,7 @@ class _StagePanel:
             longest = max(longest, left)
         for bars, own in zip(self.bars, boxes, strict=True):
             bars.set_verts(own)
-        return grow(longest, self.axes.get_xlim()[1], lambda high: self.axes.set_xlim(0, high))
+        grow(longest, self.axes.get_xlim()[1], lambda high: self.axes.set_xlim(0, high))
 
 
 def _apart(xs: Sequence[float], span: float) -> list[float]:

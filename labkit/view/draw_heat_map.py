@@ -90,7 +90,7 @@ class HeatMapDrawing:
             label = core_label(grids[0], spec, environment.usable_cores)
             _add_legend(figure, grids, label, live=live)
 
-    def update(self, drawn: Sequence[Drawn]) -> bool:
+    def update(self, drawn: Sequence[Drawn]) -> None:
         """See `labkit.view.figure.Drawing`."""
         grids = grids_of(drawn, self._spec)
         rates = [cell.median for grid in grids for cell in grid.cells if cell.median is not None]
@@ -100,7 +100,6 @@ class HeatMapDrawing:
         self._trials = trials
         for panel, grid in zip(self.panels, grids, strict=True):
             panel.update(grid, settled=settled)
-        return settled
 
     def _reach(self, top: float) -> bool:
         """Let the colours reach from 0, as the length of a bar would, to the highest rate."""

@@ -72,14 +72,14 @@ class LanesDrawing:
             handletextpad=0.4,
         )  # fmt: skip
 
-    def update(self, drawn: Sequence[Drawn]) -> bool:
+    def update(self, drawn: Sequence[Drawn]) -> None:
         """See `labkit.view.figure.Drawing`."""
         for timeline, item in zip(self.timelines, drawn, strict=True):
             shown = [trace for trace in item.traces if trace.loaded]
             timeline.show(shown[-1] if shown else None)
         longest = max((timeline.seconds for timeline in self.timelines), default=0.0)
         high = self.timelines[0].axes.get_xlim()[1] if self.timelines else 0.0
-        return grow(longest * 1e3, high, self._set_high)
+        grow(longest * 1e3, high, self._set_high)
 
     def _set_high(self, high: float) -> None:
         for timeline in self.timelines:

@@ -59,10 +59,12 @@ class StackDrawing:
             top -= _HEADER_INCHES + len(own) * step + _AXIS_INCHES
         self.legend = StackLegend(figure, hatched=not live)
 
-    def update(self, drawn: Sequence[Drawn]) -> bool:
+    def update(self, drawn: Sequence[Drawn]) -> None:
         """See `labkit.view.figure.Drawing`."""
         lanes = {lane.setting.key: lane for lane in lanes_of(drawn)}
-        return any([*(block.update(lanes) for block in self.blocks), self.legend.update(drawn)])
+        for block in self.blocks:
+            block.update(lanes)
+        self.legend.update(drawn)
 
     @property
     def moving(self) -> list[tuple[Axes, Artist]]:
@@ -85,16 +87,14 @@ class _Words:
         self.now, self.rest = make(), make()
         self._state: tuple[bool, int] | None = None
 
-    def update(self, text: str, lane: Lane) -> bool:
-        """Show a text; returns whether what does not move changed."""
+    def update(self, text: str, lane: Lane) -> None:
+        """Show a text."""
         running = bool(lane.moments) and not lane.attempts
         self.now.set_text(text if running else "")
         state = (running, lane.attempts)
-        if state == self._state:
-            return False
-        self._state = state
-        self.rest.set_text("" if running else text)
-        return True
+        if state != self._state:
+            self._state = state
+            self.rest.set_text("" if running else text)
 
     @property
     def text(self) -> str:
@@ -127,17 +127,15 @@ class _Block:
         self.bars = _Bars(figure.add_axes(box), [lane.setting.key for lane in lanes], spec)
         self.rows[0].axes.set_xlim(0, 0.5)
 
-    def update(self, lanes: dict[str, Lane]) -> bool:
+    def update(self, lanes: dict[str, Lane]) -> None:
         own = [lanes[row.key] for row in self.rows]
         latest = [lane.moments[-1].seconds for lane in own if lane.moments]
         latest += [lane.died_seconds for lane in own if lane.died_seconds is not None]
-        changed = [
-            grow(max(latest, default=0.0), self.rows[0].axes.get_xlim()[1], self._set_time),
-            grow(top_bytes(own) / 1.15, self.rows[0].axes.get_ylim()[1], self._set_bytes),
-            self.bars.update(own),
-        ]
-        changed += [row.update(lane) for row, lane in zip(self.rows, own, strict=True)]
-        return any(changed)
+        grow(max(latest, default=0.0), self.rows[0].axes.get_xlim()[1], self._set_time)
+        grow(top_bytes(own) / 1.15, self.rows[0].axes.get_ylim()[1], self._set_bytes)
+        self.bars.update(own)
+        for row, lane in zip(self.rows, own, strict=True):
+            row.update(lane)
 
     def _set_time(self, high: float) -> None:
         for row in self.rows:
@@ -194,6 +192,7 @@ class _Row:
             linespacing=1.25,
         ))  # fmt: skip
         self.moving: list[Artist] = [*self.layers, self.facts.now]
+        self._death: tuple[object, ...] = ()
 
     def set_top(self, high: float) -> None:
         """Let the lane reach this high; the limit is written beside it."""
@@ -201,8 +200,8 @@ class _Row:
         ticks = [0.0] if self.limit is None else [0.0, float(self.limit)]
         self.axes.set_yticks(ticks, labels=["0", *(format_bytes(tick) for tick in ticks[1:])])
 
-    def update(self, lane: Lane) -> bool:
-        """Show what the lane holds now; returns whether what does not move changed."""
+    def update(self, lane: Lane) -> None:
+        """Show what the lane holds now."""
         xs = [moment.seconds for moment in lane.moments]
         floor = [0.0] * len(xs)
         for place, layer in enumerate(self.layers):
@@ -213,17 +212,20 @@ class _Row:
             edge = [*zip(xs, tops, strict=True), *reversed([*zip(xs, floor, strict=True)])]
             layer.set_verts([edge] if len(xs) > 1 else [])
             floor = tops
-        died = lane.died_seconds
+        self.facts.update(_facts(lane), lane)
+        death = (lane.died_seconds, lane.deaths, lane.attempts, self.axes.get_xlim()[1])
+        if death != self._death:  # to set what does not move makes all be drawn again
+            self._death = death
+            self._mark_death(lane)
+
+    def _mark_death(self, lane: Lane) -> None:
+        died, high = lane.died_seconds, self.axes.get_xlim()[1]
         height = min(lane.peak or 0, self.limit or lane.peak or 0)
         self.cross.set_data([] if died is None else [died], [] if died is None else [height])
-        high = self.axes.get_xlim()[1]
         right = died is not None and died > 0.5 * high  # the word stands on the side with room
         self.word.set_x((died or 0.0) + (-0.03 if right else 0.03) * high)
         self.word.set_horizontalalignment("right" if right else "left")
-        before = self.word.get_text()
         self.word.set_text(death_text(lane) if died is not None else "")
-        settled = self.facts.update(_facts(lane), lane)
-        return settled or before != self.word.get_text()
 
 
 def _facts(lane: Lane) -> str:
@@ -269,11 +271,10 @@ class _Bars:
         texts = [words.now for words in self.words]
         self.moving: list[Artist] = [*self.bars, *self.whiskers, *texts]
 
-    def update(self, lanes: Sequence[Lane]) -> bool:
+    def update(self, lanes: Sequence[Lane]) -> None:
         ends = [lane.rate.median for lane in lanes if lane.rate is not None]
         longest = max(ends, default=0.0)
-        changed = grow(longest, self.axes.get_xlim()[1],
-                       lambda high: self.axes.set_xlim(0, high))  # fmt: skip
+        grow(longest, self.axes.get_xlim()[1], lambda high: self.axes.set_xlim(0, high))
         high = self.axes.get_xlim()[1]
         for row, lane in enumerate(lanes):
             rate = lane.rate
@@ -284,8 +285,7 @@ class _Bars:
                 [rate.low, min(rate.high, high)] if rate and spread else [],
                 [row, row] if spread else [],
             )
-            changed |= self.words[row].update(_bar_words(lane), lane)
-        return changed
+            self.words[row].update(_bar_words(lane), lane)
 
 
 def _bar_words(lane: Lane) -> str:

@@ -29,8 +29,11 @@ class Drawing(Protocol):
     def moving(self) -> list[tuple[Axes, Artist]]:
         """The artists that `update` changes, in the order in which they are to be drawn."""
 
-    def update(self, drawn: Sequence[Drawn]) -> bool:
-        """Show these values; returns whether what does not move changed: all must be drawn."""
+    def update(self, drawn: Sequence[Drawn]) -> None:
+        """Show these values.
+
+        Axes and legends are ``stale``, by matplotlib's rule, when what does not move has changed.
+        """
 
 
 def new_figure(spec: figures.Figure | None = None) -> Figure:

@@ -38,16 +38,16 @@ class StackLegend:
         cross = Line2D([], [], color=ORANGE, marker="X", linestyle="", label="out of memory")
         handles.append(cross)
         handles.append(Line2D([], [], color=ORANGE, linestyle="--", label="limit"))
-        found = figure.legend(
+        self._legend = figure.legend(
             handles=handles, loc="upper left", ncols=6, fontsize=8, frameon=False, labelcolor=INK,
             bbox_to_anchor=(0.055, 1 - 0.38 / figure.get_figheight()), handlelength=1.6,
             columnspacing=1.4, handletextpad=0.5, borderpad=0, borderaxespad=0,
         )  # fmt: skip
-        words = found.get_texts()
+        words = self._legend.get_texts()
         self._in_flight, self._limit = words[1], words[-1]
 
-    def update(self, drawn: Sequence[Drawn]) -> bool:
-        """Say what the trials say; returns whether that changed anything."""
+    def update(self, drawn: Sequence[Drawn]) -> None:
+        """Say what the trials say."""
         before = self._in_flight.get_text(), self._limit.get_text()
         traces = [trace for item in drawn for trace in item.traces]
         if any(sample.source == "psutil" for trace in traces for _, sample in trace.memory[:1]):
@@ -55,4 +55,5 @@ class StackLegend:
         ends = (trace.ended[1].evidence for trace in traces if trace.ended is not None)
         if mechanism := next((told["mechanism"] for told in ends if "mechanism" in told), ""):
             self._limit.set_text(f"limit, held by {mechanism}")
-        return before != (self._in_flight.get_text(), self._limit.get_text())
+        if before != (self._in_flight.get_text(), self._limit.get_text()):
+            self._legend.stale = True  # its texts do not say so

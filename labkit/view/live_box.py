@@ -18,9 +18,10 @@ from labkit.view.style import DPI, HEIGHT, WIDTH, height_of
 from labkit.view.table import to_html
 
 _POLL_SECONDS = 0.05
-_TEXT_SECONDS = 0.25
-_PICTURE_SECONDS = 0.4
-"""A frame costs some milliseconds of a core that the loader could use: 2.5 a second at most."""
+"""Between looks at whether the run is done or to be stopped; and, before the first picture, at what
+has been measured."""
+_ROUND_SECONDS = 0.35
+"""Between pictures: each costs some milliseconds of a core that the loader could use."""
 
 
 class LiveBox:
@@ -76,7 +77,7 @@ class LiveBox:
             also()
             if done:
                 return time.thread_time() - begun
-            time.sleep(_POLL_SECONDS)
+            painter.rest()
 
     def hide(self, hint: str, result: ResultLike | None = None) -> None:
         """Leave the room to the static picture; the last status stays, with a hint.
@@ -107,22 +108,32 @@ class _Painter:
         self._box, self._run = box, run
         # Made at once: while the host still imports torch, nothing is measured that it could slow.
         self._picture = LivePicture(run)
-        self._text_due = self._picture_due = 0.0
-        self._painted = -1
+        self._due = 0.0
+        self._heard = -1
+        self._shown = False
 
     def paint(self, folder: Folder, now: float, *, last: bool) -> None:
-        words = now >= self._text_due or last
-        picture = now >= self._picture_due and folder.changes != self._painted
-        if not words and not picture:
+        """Show what has been heard; once a round, but at once until there is a first picture."""
+        changed = folder.changes != self._heard
+        soon = changed and not self._shown
+        if now < self._due and not soon and not last:
             return
+        self._due, self._heard = now + _ROUND_SECONDS, folder.changes
         snapshot = folder.snapshot(now)
-        if words:
-            self._text_due = now + _TEXT_SECONDS
-            self._set_text(snapshot)
+        self._set_text(snapshot)
         anything = bool(snapshot.points) or any(snapshot.traces.values())
-        if picture and anything and snapshot.phase is not Phase.ENDED:
+        if changed and anything and snapshot.phase is not Phase.ENDED:
             self._set_picture(snapshot)
-            self._painted, self._picture_due = folder.changes, now + _PICTURE_SECONDS
+            self._shown = True
+
+    def rest(self) -> None:
+        """Sleep until the next round, or until the run is done or to be stopped."""
+        while True:
+            left = self._due - time.monotonic() if self._shown else _POLL_SECONDS
+            time.sleep(min(_POLL_SECONDS, max(0.0, left)))
+            over = self._run.stop_requested or self._run.done()
+            if over or not self._shown or time.monotonic() >= self._due:
+                return
 
     def _set_text(self, snapshot: Snapshot) -> None:
         lines = [status_line(snapshot), *snapshot.deaths[-3:]]

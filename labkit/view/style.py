@@ -54,7 +54,7 @@ def grow(top: float, high: float, set_high: Callable[[float], object]) -> bool:
     """Make room when it is needed, or when most of the axis is empty: a jumpy axis misleads.
 
     Returns:
-        Whether the axis was changed, so that all must be drawn again.
+        Whether the axis was changed.
     """
     fits = top <= high and top * _MORE_HEADROOM > 0.5 * high
     if top <= 0 or fits:

@@ -43,7 +43,7 @@ def shown(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     monkeypatch.setattr(panel, "in_notebook", lambda: True)
     monkeypatch.setattr(panel, "_SETTLE_SECONDS", 0)
     monkeypatch.setattr(foresight, "_QUIET_SECONDS", 0)
-    for name in ("_POLL_SECONDS", "_TEXT_SECONDS", "_PICTURE_SECONDS"):
+    for name in ("_POLL_SECONDS", "_ROUND_SECONDS"):
         monkeypatch.setattr(live_box, name, 0)
     return found
 

@@ -1,0 +1,72 @@
+"""Frames drawn piece by piece look as if all had been drawn anew, for every kind of figure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import labkit
+from labkit.figures import TRACED
+from labkit.view.fold import Folder
+from labkit.view.live_picture import LivePicture
+
+RUNS = sorted((Path(__file__).parents[1] / "data" / "runs").iterdir())
+"""A stored run of each lab."""
+_FRAMES = 4
+
+
+@dataclass(frozen=True)
+class Stored:
+    """A stored run as a painter sees it."""
+
+    experiment: Any
+    environment: Any
+    settings: Any
+
+
+def pixels(picture: Any) -> Any:
+    return np.array(picture._canvas.buffer_rgba(), dtype=int)[..., :3]
+
+
+def all_anew(picture: Any) -> Any:
+    picture._canvas.draw()
+    for axes, artist in picture._drawing.moving:
+        axes.draw_artist(artist)
+    return pixels(picture)
+
+
+@pytest.mark.parametrize("path", RUNS, ids=lambda path: path.name)
+def test_a_frame_shows_what_a_whole_drawing_shows(path: Path) -> None:
+    result = labkit.load(path)
+    run: Any = Stored(result.experiment, result.environment, result.settings)
+    picture = LivePicture(run)
+    traced = isinstance(run.experiment.figure, TRACED)
+    folder = Folder(run.settings, len(run.settings), traced=traced)
+    events = sorted(result.events, key=lambda event: event.t)
+    step = len(events) // _FRAMES + 1
+    for start in range(0, len(events), step):
+        folder.take(events[start : start + step])
+        picture.frame(folder.snapshot(0.0))
+        seen = pixels(picture)
+        assert np.abs(seen - all_anew(picture)).max() <= 2, f"after {start + step} events"
+
+
+def test_only_what_has_changed_is_drawn_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    result = labkit.load(next(path for path in RUNS if path.name == "worker_plateau"))
+    run: Any = Stored(result.experiment, result.environment, result.settings)
+    picture: Any = LivePicture(run)
+    folder = Folder(run.settings, len(run.settings))
+    events = sorted(result.events, key=lambda event: event.t)
+    drawn: list[list[Any]] = []
+    again = picture._draw_again
+    monkeypatch.setattr(picture, "_draw_again", lambda some: (drawn.append(some), again(some)))
+    monkeypatch.setattr(picture._canvas, "draw", lambda: pytest.fail("all was drawn"))
+    for count in range(0, len(events), 50):
+        folder.take(events[count : count + 50])
+        picture.frame(folder.snapshot(0.0))
+    frames = len(events) // 50 + 1
+    assert 0 < len(drawn) < frames / 2, "axes grow in steps, not in every frame"
