@@ -2,9 +2,9 @@
 
 Runs a lab in a real JupyterLab and a real Chromium and tells, for each lab,
 
-- the share of one core that the painter's thread took from the first trial to the last, and in
-  all (as the result says), with matplotlib's import while the trials' host still imports torch;
-- the shares of the kernel process, the Jupyter server and the browser, all of its processes;
+- the shares of one core that the painter's thread and the whole kernel took from the first trial to
+  the last, and in all, with matplotlib's import while the trials' host still imports torch;
+- the shares of the Jupyter server and the browser, all of its processes;
 - the time from a batch's event to the moment at which the page had loaded a frame that shows it.
 
 Events, frames and page are timed by one machine's clocks. Arguments: names of labs; without any,
@@ -35,7 +35,7 @@ take, frame = fold.Folder.take, live_picture.LivePicture.frame
 def take_and_note(self, events):
     events = list(events)
     if any(isinstance(event.body, TrialStarted) for event in events):
-        spent.append((time.thread_time(), time.monotonic()))  # measuring has begun, or goes on
+        spent.append((time.thread_time(), time.process_time(), time.monotonic()))
     heard.extend(event.t for event in events if isinstance(event.body, BatchLoaded))
     take(self, events)
 def frame_and_note(self, snapshot):
@@ -47,7 +47,7 @@ fold.Folder.take, live_picture.LivePicture.frame = take_and_note, frame_and_note
 begun = time.monotonic()
 result = labkit.run({name!r}, size="full")
 print(json.dumps({{"wall": time.monotonic() - begun, "frames": frames,
-                  "measuring": [spent[-1][place] - spent[0][place] for place in (0, 1)],
+                  "measuring": [spent[-1][place] - spent[0][place] for place in (0, 1, 2)],
                   "painter": result.painter_seconds}}), file=open("view_cost.json", "w"))
 """
 _WATCH = """() => {
@@ -109,10 +109,10 @@ def measure(name: str, site: driver.Site, browser: Any) -> None:
     shares = [(b - a) / wall for a, b in zip(before, after, strict=True)]
     seen = latencies(run["frames"], notebook.page.evaluate("() => window.loads"))
     print(f"{name}: {wall:.0f} s, {len(run['frames'])} frames")
-    cpu, seconds = run["measuring"]
-    print(f"  painter {cpu / seconds:.1%} of one core while it measures,"
-          f" {run['painter'] / wall:.1%} with the start; kernel {shares[1]:.1%},"
-          f" server {shares[0]:.1%}, browser {shares[2]:.1%}")  # fmt: skip
+    painter, whole, seconds = run["measuring"]
+    print(f"  while it measures: painter {painter / seconds:.1%} of one core, whole kernel"
+          f" {whole / seconds:.1%}; with the start: painter {run['painter'] / wall:.1%}, kernel"
+          f" {shares[1]:.1%}, server {shares[0]:.1%}, browser {shares[2]:.1%}")  # fmt: skip
     if seen:
         middle, late = seen[len(seen) // 2], seen[int(len(seen) * 0.95)]
         print(f"  event to picture: median {middle:.2f} s, 95 % {late:.2f} s, most {seen[-1]:.2f} s"

@@ -202,11 +202,12 @@ class _StagePanel:
         axes.set_ylim(len(names) - 0.4, -0.6)
         axes.set_xlim(0, 1e-6)
         axes.set_xlabel("ms per sample", color=INK)
-        # One collection for each stage: a patch for each bar took most of a live frame's time.
+        # One collection, whose colours follow one another, or one for each hatching: a patch for
+        # each bar took most of a live frame's time.
         self.bars = [
-            PolyCollection([], facecolor=color, hatch=hatch if hatched else None, edgecolor=PAPER,
-                           linewidth=0.4)
-            for _, color, hatch in STAGES
+            PolyCollection([], facecolor=[color for _, color, _ in stages], edgecolor=PAPER,
+                           hatch=stages[0][2] if hatched else None, linewidth=0.4)
+            for stages in ([[stage] for stage in STAGES] if hatched else [STAGES])
         ]  # fmt: skip
         for bars in self.bars:
             axes.add_collection(bars, autolim=False)
@@ -223,14 +224,15 @@ class _StagePanel:
 
     def update(self, drawn: Sequence[Drawn]) -> None:
         found = {item.setting.key: item.stages for item in drawn}
-        boxes: list[list[list[tuple[float, float]]]] = [[] for _ in STAGES]
+        boxes: list[list[list[tuple[float, float]]]] = [[] for _ in self.bars]
         longest = 0.0
         for row, key in enumerate(self._keys):
             stages, left = found.get(key), 0.0
             if stages is None:
                 continue
             each = (stages.fetch, stages.transform, stages.collate, stages.handover)
-            for own, seconds in zip(boxes, each, strict=True):
+            for place, seconds in enumerate(each):
+                own = boxes[place % len(boxes)]
                 right = left + seconds * 1e3
                 own.append([(left, row - 0.38), (left, row + 0.38), (right, row + 0.38),
                             (right, row - 0.38)])  # fmt: skip

@@ -60,15 +60,17 @@ def empty(settings: Sequence[Setting]) -> tuple[Drawn, ...]:
 
 def from_snapshot(settings: Sequence[Setting], snapshot: Snapshot) -> tuple[Drawn, ...]:
     """The settings of a run on its way, the trial that runs now included."""
-    found = bands({setting.key: snapshot.rates(setting.key) for setting in settings})
+    keys = [setting.key for setting in settings]  # a key is made anew whenever it is asked for
+    rates = {key: snapshot.rates(key) for key in keys}
+    found = bands(rates)
     return tuple(
         Drawn(
             setting=setting,
-            rates=tuple(snapshot.rates(setting.key).values()),
-            band=found.get(setting.key),
-            stages=snapshot.stages.get(setting.key),
-            statuses=snapshot.statuses.get(setting.key, ()),
-            traces=snapshot.traces.get(setting.key, ()),
+            rates=tuple(rates[key].values()),
+            band=found.get(key),
+            stages=snapshot.stages.get(key),
+            statuses=snapshot.statuses.get(key, ()),
+            traces=snapshot.traces.get(key, ()),
         )
-        for setting in settings
+        for key, setting in zip(keys, settings, strict=True)
     )
