@@ -14,6 +14,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any, Literal
 
 from labkit.errors import ParameterError
+from labkit.guesses import Given
 from labkit.machine.folders import runs_folder
 from labkit.measure import plan as plans
 from labkit.measure.plan import Asked
@@ -56,7 +57,7 @@ def default_size() -> str:
 
 def start(
     name: str, *, size: str | None = None, repeats: int | None = None, seed: int = 0,
-    timeout: float | None = None, **params: Any,
+    timeout: float | None = None, predict: Given | None = None, **params: Any,
 ) -> LiveRun:  # fmt: skip
     """Check what is asked and start measuring in processes of its own; does not block.
 
@@ -66,6 +67,9 @@ def start(
         repeats: rounds; every setting is measured once in each.
         seed: orders the settings within a round and seeds the datasets.
         timeout: seconds after which one trial is ended.
+        predict: what you expect, drawn beside what is measured: how many times as fast each
+            setting will be, by its place on the horizontal axis, such as ``{0: 1, 2: 2, 4: 4}`` for
+            workers; or by story ``{"cpu": {0: 1, 2: 2}}``.
         **params: the experiment's own parameters.
 
     Raises:
@@ -75,7 +79,7 @@ def start(
     experiment = load_experiment(ref)
     asked = plans.check_asked(
         experiment, params, size=size or default_size(), repeats=repeats, seed=seed,
-        timeout=timeout,
+        timeout=timeout, predict=predict,
     )  # fmt: skip
     clean_up_dead_runs(runs_folder())
     live = LiveRun(ref, experiment, asked, runs_root=runs_folder())
@@ -121,13 +125,14 @@ class Lab:
         return plans.check_asked(
             self.experiment, own, size=values.get("size") or self.default_size,
             repeats=values.get("repeats"), seed=values.get("seed", 0),
-            timeout=values.get("timeout"),
+            timeout=values.get("timeout"), predict=values.get("predict"),
         )  # fmt: skip
 
 
 def run(
     name: str, *, size: str | None = None, repeats: int | None = None, seed: int = 0,
-    timeout: float | None = None, view: View = "auto", **params: Any,
+    timeout: float | None = None, predict: Given | None = None, view: View = "auto",
+    **params: Any,
 ) -> Result:  # fmt: skip
     """Measure now, on this machine, and show it live; blocks until it is done.
 
@@ -137,7 +142,9 @@ def run(
     Returns:
         The result; its repr tells all of it in plain text, `.plot()` is its picture.
     """
-    values = _values(size=size, repeats=repeats, seed=seed, timeout=timeout, **params)
+    values = _values(
+        size=size, repeats=repeats, seed=seed, timeout=timeout, predict=predict, **params
+    )
     watch = choose_watch(view, Lab(name), values)
     return follow(start(name, **values), watch)
 
@@ -205,7 +212,7 @@ def _watch_nothing(live: LiveRun) -> float:
 
 def panel(
     name: str, *, size: str | None = None, repeats: int | None = None, seed: int = 0,
-    timeout: float | None = None, **params: Any,
+    timeout: float | None = None, predict: Given | None = None, **params: Any,
 ) -> Panel:  # fmt: skip
     """The experiment's controls with Run and Stop, for a notebook; does not block.
 
@@ -217,7 +224,9 @@ def panel(
     """
     from labkit.view.panel import Panel
 
-    values = _values(size=size, repeats=repeats, seed=seed, timeout=timeout, **params)
+    values = _values(
+        size=size, repeats=repeats, seed=seed, timeout=timeout, predict=predict, **params
+    )
     return Panel(Lab(name), values)
 
 

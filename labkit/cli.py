@@ -50,12 +50,16 @@ def run_experiment(
     repeats: Annotated[int | None, typer.Option(help="rounds over all settings")] = None,
     seed: Annotated[int, typer.Option(help="orders the trials and seeds the data")] = 0,
     timeout: Annotated[float | None, typer.Option(help="seconds for one trial")] = None,
+    predict: Annotated[
+        str | None, typer.Option(help="how many times as fast each will be: 0=1,2=2,4=4")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="one JSON object on stdout")] = False,
 ) -> None:
     """Measure a lab now. Its own parameters are options too: --workers 0,1,2."""
     try:
         params = parse_params(context.args)
-        code = _run(name, params, as_json, size=size, repeats=repeats, seed=seed, timeout=timeout)
+        code = _run(name, params, as_json, size=size, repeats=repeats, seed=seed, timeout=timeout,
+                    predict=None if predict is None else parse_guesses(predict))  # fmt: skip
     except LabkitError as error:
         if as_json:
             print(json.dumps(_failure(name, error)))
@@ -111,6 +115,21 @@ def parse_params(arguments: list[str]) -> dict[str, Any]:
         parts = [_number(part) for part in text.split(",") if part != ""]
         params[name.replace("-", "_")] = parts if "," in text else _number(text)
     return params
+
+
+def parse_guesses(text: str) -> dict[float, float]:
+    """``0=1,2=2`` as the mapping that `labkit.run` takes.
+
+    Raises:
+        ParameterError: it is not written so.
+    """
+    try:
+        pairs = [part.split("=") for part in text.split(",")]
+        return {float(x): float(ratio) for x, ratio in pairs}
+    except ValueError:
+        raise ParameterError(
+            asked=f"--predict {text}", found="not pairs of numbers", do="write it as 0=1,2=2,4=4"
+        ) from None
 
 
 def _number(text: str) -> int | float | str:

@@ -25,7 +25,7 @@ Params = Mapping[str, Any]
 Step = Callable[[Any], Mapping[str, float] | None]
 """What the consumer does with a batch; may return facts, which are kept with the batch."""
 
-RESERVED = ("size", "repeats", "seed", "timeout")
+RESERVED = ("size", "repeats", "seed", "timeout", "predict")
 """Names that `labkit.run` keeps for itself; no Param may use them."""
 
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from labkit.errors import ParameterError
 from labkit.events import Event, ExperimentEnded, TrialEnded
+from labkit.guesses import Guess, guesses_from_json
 from labkit.measure.reference import load_experiment
 from labkit.measure.store import RunFolder, read_events
 from labkit.measure.summary import summarise
@@ -50,6 +51,7 @@ class Result:
         self._plan = folder.read_plan()
         self.settings: tuple[Setting, ...] = tuple(map(setting_from_json, self._plan["settings"]))
         self.environment: Environment = environment_from_json(self._plan["environment"])
+        self.guesses: tuple[Guess, ...] = guesses_from_json(self._plan["asked"].get("guesses", ()))
         self.experiment: Experiment = load_experiment(self._plan["experiment"])
         self.events: list[Event] = read_events(folder)
         self.painter_seconds = 0.0

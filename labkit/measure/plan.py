@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from labkit.errors import ExperimentError, ParameterError
+from labkit.guesses import Given, Guess, check_guesses
 from labkit.records import Environment, Experiment, Setting, Trial
 
 SIZES = ("small", "full")
@@ -27,11 +28,13 @@ class Asked:
     seed: int
     timeout_seconds: float
     params: dict[str, Any]
+    guesses: tuple[Guess, ...] = ()
+    """What the learner expects of the run."""
 
 
 def check_asked(
     experiment: Experiment, given: Mapping[str, Any], *, size: str, repeats: int | None,
-    seed: int, timeout: float | None,
+    seed: int, timeout: float | None, predict: Given | None = None,
 ) -> Asked:  # fmt: skip
     """Check every value before anything is started.
 
@@ -62,7 +65,7 @@ def check_asked(
         )
     return Asked(
         size=size, repeats=count, seed=seed, timeout_seconds=float(limit),
-        params=experiment.resolve(given, size=size),
+        params=experiment.resolve(given, size=size), guesses=check_guesses(predict),
     )  # fmt: skip
 
 

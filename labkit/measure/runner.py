@@ -58,6 +58,7 @@ class Run:
         """
         self.experiment = experiment
         self.asked = asked
+        self.guesses = asked.guesses
         self.settings = ()
         self.folder = create_run(runs_root, experiment.name, plans.draft(ref, experiment, asked))
         self.trials_total = 0

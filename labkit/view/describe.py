@@ -9,6 +9,7 @@ import statistics
 from collections.abc import Sequence
 
 from labkit.figures import Bars, Curves, HeatMap, Lanes, Stack
+from labkit.guesses import match_guesses, told_guesses
 from labkit.records import Setting
 from labkit.summary import Flow, SettingSummary
 from labkit.units import format_bytes, format_rate, format_seconds
@@ -23,6 +24,17 @@ _NAMED = 8
 
 def describe(result: ResultLike) -> str:
     """The text alternative of a result's picture."""
+    return " ".join([_describe(result), *describe_guesses(result)])
+
+
+def describe_guesses(result: ResultLike) -> tuple[str, ...]:
+    """What the learner had expected against what was measured, a sentence for each curve."""
+    guessed = match_guesses(result.guesses, [item.setting for item in result.summary])
+    found = {item.setting.key: item.samples_per_second for item in result.summary}
+    return told_guesses(guessed, {key: band for key, band in found.items() if band is not None})
+
+
+def _describe(result: ResultLike) -> str:
     match result.experiment.figure:
         case Curves() as spec:
             return _describe_curves(result, spec)

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from matplotlib.lines import Line2D
 
 _STYLES = ((BLUE, "o", "-"), (ORANGE, "s", "--"), (GREEN, "^", "-."), (PINK, "D", ":"))
+YOURS = "your prediction"
 _LEAST_TICK_GAP = 0.06
 """Share of the axis that two tick labels keep between them."""
 
@@ -42,6 +43,7 @@ class CurvesDrawing:
         # Live, stages may come yet; hatching makes 17 of the 25 ms that a frame takes.
         stages = spec.stages and (live or any(item.stages for item in drawn))
         stories = list(dict.fromkeys(setting.story for setting in settings))
+        guessed = any(item.guess is not None for item in drawn)
         widths = [1.0] * len(stories) + ([0.9] if stages else [])
         grid = figure.add_gridspec(
             1, len(widths), width_ratios=widths,
@@ -51,15 +53,17 @@ class CurvesDrawing:
             _StoryPanel(
                 figure.add_subplot(grid[0, place]), story, place, spec,
                 [setting for setting in settings if setting.story == story], environment,
+                guessed=guessed,
             )
             for place, story in enumerate(stories)
         ]  # fmt: skip
         named = max((panel.curves for panel in self.panels), key=len, default=[])
-        if named[1:]:  # one legend for all: a series looks the same in every panel
+        handles = [curve.line for curve in named] if named[1:] else []
+        handles += [ghost for curve in named[:1] for ghost in curve.ghost]
+        if handles:  # one legend for all: a series looks the same in every panel
             figure.legend(
-                handles=[curve.line for curve in named], loc="upper right", frameon=False,
-                bbox_to_anchor=(0.99, 0.985), ncols=len(named), fontsize=8, handlelength=2.6,
-                columnspacing=1.2,
+                handles=handles, loc="upper right", frameon=False, bbox_to_anchor=(0.99, 0.985),
+                ncols=len(handles), fontsize=8, handlelength=2.6, columnspacing=1.2,
             )  # fmt: skip
         self.stages = (
             _StagePanel(figure.add_subplot(grid[0, -1]), settings, bool(stories[1:]), not live)
@@ -88,7 +92,7 @@ class _StoryPanel:
 
     def __init__(
         self, axes: Axes, story: str, place: int, spec: Curves,
-        settings: Sequence[Setting], environment: Environment,
+        settings: Sequence[Setting], environment: Environment, *, guessed: bool,
     ) -> None:  # fmt: skip
         self.axes, self.story, self._log = axes, story, spec.log
         xs = sorted({setting.x for setting in settings})
@@ -107,9 +111,12 @@ class _StoryPanel:
         series = list(dict.fromkeys(setting.series for setting in settings))
         looks = _STYLES if series[1:] else _STYLES[place % len(_STYLES) :]
         self.curves = [
-            _Curve(axes, name, looks[number % len(looks)]) for number, name in enumerate(series)
+            _Curve(axes, name, looks[number % len(looks)], guessed=guessed)
+            for number, name in enumerate(series)
         ]
-        self.moving = [artist for curve in self.curves for artist in curve.moving]
+        self.moving = [
+            artist for curve in self.curves for artist in (*curve.moving, *curve.ghost)
+        ]
 
     def update(self, drawn: Sequence[Drawn]) -> None:
         own = sorted(
@@ -119,6 +126,7 @@ class _StoryPanel:
         for curve in self.curves:
             curve.show([item for item in own if item.setting.series == curve.series])
         rates = [rate for item in own for rate in item.rates]
+        rates += [item.expected for item in own if item.expected is not None]
         # A band of few, noisy rounds may be very high: it is cut rather than hiding the points.
         if self._log:
             _fit_log(self.axes, rates)
@@ -128,9 +136,11 @@ class _StoryPanel:
 
 
 class _Curve:
-    """Points, median line and band of one series."""
+    """Points, median line and band of one series, and what the learner had expected of it."""
 
-    def __init__(self, axes: Axes, series: str, look: tuple[str, str, str]) -> None:
+    def __init__(
+        self, axes: Axes, series: str, look: tuple[str, str, str], *, guessed: bool
+    ) -> None:
         color, marker, style = look
         self.series = series
         self.band = PolyCollection([], facecolor=color, alpha=0.2, linewidth=0)
@@ -141,6 +151,10 @@ class _Curve:
             label=series,
         )[0]  # fmt: skip
         self.moving: tuple[Artist, ...] = (self.band, self.points, self.line)
+        self.ghost: list[Line2D] = axes.plot(
+            [], [], marker=marker, linestyle=(0, (1, 1.5)), color=INK, linewidth=1.2, markersize=6,
+            markerfacecolor=PAPER, label=YOURS,
+        ) if guessed else []  # fmt: skip
 
     def show(self, items: Sequence[Drawn]) -> None:
         dots = [(item.setting.x, rate) for item in items for rate in item.rates]
@@ -149,6 +163,9 @@ class _Curve:
         self.line.set_data([x for x, _ in bands], [band.median for _, band in bands])
         edge = [(x, band.low) for x, band in bands] + [(x, b.high) for x, b in reversed(bands)]
         self.band.set_verts([edge] if edge else [])
+        guesses = [(i.setting.x, i.expected) for i in items if i.expected is not None]
+        for ghost in self.ghost:
+            ghost.set_data([x for x, _ in guesses], [rate for _, rate in guesses])
 
 
 def _set_linear(axes: Axes, xs: Sequence[float]) -> None:

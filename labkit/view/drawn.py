@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from labkit.figures import TRACED
+from labkit.guesses import Guess, Guessed, match_guesses
 from labkit.measure.noise import bands
 from labkit.records import Setting, Status
 from labkit.summary import Interval, StageSeconds, Summary
@@ -29,17 +30,26 @@ class Drawn:
     """How each trial ended, in the order of the ends."""
     traces: tuple[Trace, ...] = ()
     """Of its trials; empty for figures that draw rates only."""
+    guess: Guessed | None = None
+    """What the learner has said about it."""
+    expected: float | None = None
+    """Samples per second that the guess amounts to; None while its reference is not measured."""
 
 
 def from_result(result: ResultLike) -> tuple[Drawn, ...]:
     """The settings of a run that is over."""
     traced = isinstance(result.experiment.figure, TRACED)
     settings = [item.setting for item in result.summary]
-    return from_summary(result.summary, trace_events(settings, result.events if traced else ()))
+    tracer = trace_events(settings, result.events if traced else ())
+    return from_summary(result.summary, tracer, result.guesses)
 
 
-def from_summary(summary: Summary, tracer: Tracer | None = None) -> tuple[Drawn, ...]:
-    """The settings of a summary, with their traces when there are any."""
+def from_summary(
+    summary: Summary, tracer: Tracer | None = None, guesses: Sequence[Guess] = ()
+) -> tuple[Drawn, ...]:
+    """The settings of a summary, with their traces and guesses when there are any."""
+    found = {item.setting.key: item.samples_per_second for item in summary}
+    guessed = _by_key(guesses, [item.setting for item in summary])
     return tuple(
         Drawn(
             setting=item.setting,
@@ -48,21 +58,30 @@ def from_summary(summary: Summary, tracer: Tracer | None = None) -> tuple[Drawn,
             stages=item.stages if item.stages.total > 0 else None,
             statuses=tuple(trial.status for trial in item.trials),
             traces=tracer.of(item.setting.key) if tracer is not None else (),
+            guess=guessed.get(item.setting.key),
+            expected=_expected(guessed.get(item.setting.key), found),
         )
         for item in summary
     )
 
 
-def empty(settings: Sequence[Setting]) -> tuple[Drawn, ...]:
+def empty(settings: Sequence[Setting], guesses: Sequence[Guess] = ()) -> tuple[Drawn, ...]:
     """The settings before anything has been measured."""
-    return tuple(Drawn(setting=each, rates=(), band=None, stages=None) for each in settings)
+    guessed = _by_key(guesses, settings)
+    return tuple(
+        Drawn(setting=each, rates=(), band=None, stages=None, guess=guessed.get(each.key))
+        for each in settings
+    )
 
 
-def from_snapshot(settings: Sequence[Setting], snapshot: Snapshot) -> tuple[Drawn, ...]:
+def from_snapshot(
+    settings: Sequence[Setting], snapshot: Snapshot, guesses: Sequence[Guess] = ()
+) -> tuple[Drawn, ...]:
     """The settings of a run on its way, the trial that runs now included."""
     keys = [setting.key for setting in settings]  # a key is made anew whenever it is asked for
     rates = {key: snapshot.rates(key) for key in keys}
     found = bands(rates)
+    guessed = _by_key(guesses, settings)
     return tuple(
         Drawn(
             setting=setting,
@@ -71,6 +90,19 @@ def from_snapshot(settings: Sequence[Setting], snapshot: Snapshot) -> tuple[Draw
             stages=snapshot.stages.get(key),
             statuses=snapshot.statuses.get(key, ()),
             traces=snapshot.traces.get(key, ()),
+            guess=guessed.get(key),
+            expected=_expected(guessed.get(key), found),
         )
         for key, setting in zip(keys, settings, strict=True)
     )
+
+
+def _by_key(guesses: Sequence[Guess], settings: Sequence[Setting]) -> dict[str, Guessed]:
+    return {each.setting.key: each for each in match_guesses(guesses, settings)}
+
+
+def _expected(
+    guess: Guessed | None, found: Mapping[str, Interval] | Mapping[str, Interval | None]
+) -> float | None:
+    base = None if guess is None else found.get(guess.reference.key)
+    return None if guess is None or base is None else guess.ratio * base.median

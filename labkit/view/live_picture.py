@@ -45,11 +45,11 @@ class LivePicture:
         self._boxes: dict[Artist, Bbox] = {}
         """What each piece of the background covers, in pixels from below."""
         if self._settings:
-            self._draw(empty(self._settings))
+            self._draw(empty(self._settings, run.guesses))
 
     def frame(self, snapshot: Snapshot) -> bytes:
         """The snapshot as JPEG, whose encoding costs a tenth of PNG's."""
-        drawn = from_snapshot(self._run.settings, snapshot)
+        drawn = from_snapshot(self._run.settings, snapshot, self._run.guesses)
         if self._drawing is None or self._run.settings != self._settings:
             self._settings = self._run.settings  # the experiment has refined its plan
             drawing = self._draw(drawn)

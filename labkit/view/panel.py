@@ -38,6 +38,7 @@ _UNSQUEEZE = (
     f"<style>{_SCROLLED} {{max-height: none; overflow: visible; resize: none}}"
     f"{_SCROLLED}::after {{display: none}}</style>"
 )
+_NO_CONTROL = ("seed", "timeout", "predict")
 _SETTLE_SECONDS = 0.3
 """Keys that are typed while the kernel is busy come after the click on Run: ipywidgets holds them
 back until the kernel has answered the first of them, and holds no click back."""
@@ -68,7 +69,7 @@ class Panel:
         values = dict(values or {})
         experiment = lab.experiment
         self._lab = lab
-        self._fixed = {name: values[name] for name in ("seed", "timeout") if name in values}
+        self._fixed = {name: values[name] for name in _NO_CONTROL if name in values}
         self._run: LiveRun | None = None
         self._thread: threading.Thread | None = None
         self._stop_wanted = False

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from labkit.events import Event
+from labkit.guesses import Guess
 from labkit.measure.rank_limits import Job, Limit
 from labkit.records import Environment, Experiment, Setting, Status, Verdict
 from labkit.summary import ComparedSetting, Difference, Summary, VerdictPair
@@ -19,6 +20,8 @@ class ResultLike(Protocol):
     painter_seconds: float
     """CPU time that showing it took; whoever followed the run sets it."""
     settings: tuple[Setting, ...]
+    guesses: tuple[Guess, ...]
+    """What the learner expected of it."""
     told_in: int | None
     """The notebook's execution in which it was shown, so that its repr need not show it again."""
 
@@ -45,6 +48,8 @@ class LiveRun(Protocol):
     environment: Environment
     stop_requested: bool
     """Any thread may set this, and nothing else: the next `poll` then stops the run."""
+    guesses: tuple[Guess, ...]
+    """What the learner expects of it."""
     settings: tuple[Setting, ...]
     """Grows when the experiment refines its plan."""
     trials_total: int
@@ -87,7 +92,8 @@ class Preview:
 class Lab(Protocol):
     """An experiment that a panel can start, and ask what starting it would mean.
 
-    `values` are its parameters by name, with ``size``, ``repeats``, ``seed`` and ``timeout``.
+    `values` are its parameters by name, with ``size``, ``repeats``, ``seed``, ``timeout`` and
+    ``predict``.
     """
 
     default_size: str

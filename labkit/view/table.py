@@ -10,6 +10,7 @@ from labkit.measure.delivery import asked_samples
 from labkit.records import Outcome, Status, Verdict
 from labkit.summary import Interval, SettingSummary, StageSeconds, Summary
 from labkit.units import format_bytes, format_rate, format_seconds
+from labkit.view.describe import describe_guesses
 from labkit.view.memory_words import TIPS, memory_html, samples_of, weaknesses
 from labkit.view.run_protocol import ResultLike
 
@@ -157,6 +158,7 @@ def to_html(result: ResultLike) -> str:
         if table is not None:
             parts.append(html_table(table))
     parts.append(memory_html(samples_of(result.events)))
+    parts.append(html_list("Your prediction", describe_guesses(result)))
     parts.append(html_list("Verdicts", [verdict_line(verdict) for verdict in result.verdicts]))
     parts.append(html_list("Said by the libraries while they ran", result.summary.warnings))
     return "\n".join(filter(None, parts))

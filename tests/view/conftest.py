@@ -20,6 +20,7 @@ from labkit.events import (
     TrialStarted,
     WarningCaught,
 )
+from labkit.guesses import Guess
 from labkit.measure.summary import summarise
 from labkit.records import Environment, Experiment, Outcome, Param, Setting, Status, Verdict
 from labkit.summary import Summary
@@ -103,6 +104,7 @@ class FakeResult:
     told_in: int | None = None
     events: list[Event] = field(default_factory=list)
     settings: tuple[Setting, ...] = field(default_factory=settings)
+    guesses: tuple[Guess, ...] = ()
 
 
 @dataclass
@@ -116,6 +118,7 @@ class FakeRun:
     trials_total: int = ROUNDS * len(GAPS)
     events: list[Event] = field(default_factory=list)
     portion: int = 10
+    guesses: tuple[Guess, ...] = ()
     stopped: bool = False
     stop_requested: bool = False
     at_poll: Callable[[], object] = lambda: None

@@ -217,6 +217,7 @@ class Told:
     environment: Environment
     summary: Summary
     events: tuple[()] = ()
+    guesses: tuple[()] = ()
 
 
 def summary_of(drawn: Drawn) -> SettingSummary:

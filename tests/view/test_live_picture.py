@@ -26,6 +26,7 @@ class Stored:
     experiment: Any
     environment: Any
     settings: Any
+    guesses: Any = ()
 
 
 def pixels(picture: Any) -> Any:
