@@ -143,15 +143,18 @@ class Result:
 
         return picture_of(self, figure)
 
-    def plot_setting(self, setting: str | Setting, *, repeat: int = 0) -> Picture:
+    def plot_setting(
+        self, setting: str | Setting, *, repeat: int = 0, rank: int = 0
+    ) -> Picture:
         """One trial from within: who worked on which batch when, memory by process, stages.
 
         Args:
             setting: one of `settings`, or its label; with several stories ``"story, label"``.
             repeat: which round's trial, from 0.
+            rank: whose batches, where torchrun started several.
 
         Raises:
-            ParameterError: there is no such setting.
+            ParameterError: there is no such setting or rank.
         """
         from labkit.view.picture import picture_of_setting
 
@@ -168,7 +171,13 @@ class Result:
                 found="it has no such setting",
                 do=f"use one of {', '.join(map(repr, names))}",
             )
-        return picture_of_setting(self, found, repeat)
+        if not 0 <= rank < max(1, found.ranks):
+            raise ParameterError(
+                asked=f"rank {rank} of {found.name}",
+                found=f"it has {found.ranks} ranks" if found.ranks else "it has no ranks",
+                do=f"use one from 0 to {max(0, found.ranks - 1)}",
+            )
+        return picture_of_setting(self, found, repeat, rank)
 
     def to_csv(self, path: str | Path) -> Path:
         """Write one line per trial; returns the path."""

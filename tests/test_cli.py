@@ -14,7 +14,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from labkit.cli import parse_params
+from labkit.cli import parse_guesses, parse_params
 from labkit.errors import InsufficientSpaceError, ParameterError
 
 LAB = str(Path(__file__).parent / "measure" / "labs.py")
@@ -38,6 +38,13 @@ def test_options_become_parameters() -> None:
 def test_stray_words_are_told(words: list[str]) -> None:
     with pytest.raises(ParameterError, match="--name value"):
         parse_params(words)
+
+
+def test_a_prediction_is_pairs_of_numbers() -> None:
+    assert parse_guesses("0=1,2=1.5") == {0: 1, 2: 1.5}
+    for text in ("0", "0=1=2", "two=2", ""):
+        with pytest.raises(ParameterError, match="0=1,2=2"):
+            parse_guesses(text)
 
 
 @pytest.mark.slow

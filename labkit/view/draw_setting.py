@@ -23,19 +23,22 @@ _SHARED = "in flight (shared memory)"
 _STYLES = ("-", "--", "-.", ":")
 
 
-def draw_trace(figure: Figure, setting: Setting, repeat: int, trace: Trace | None) -> None:
+def draw_trace(
+    figure: Figure, setting: Setting, repeat: int, trace: Trace | None, rank: int = 0
+) -> None:
     """Draw a trial as far as it has come.
 
     Args:
         figure: is cleared first.
         setting: of the trial.
         repeat: its round, from 0.
-        trace: None when nothing has been heard of it.
+        trace: of that rank; None when nothing has been heard of it.
+        rank: is named where there are several.
     """
     figure.clear()
     figure.set_facecolor(PAPER)
     top = 1 - 0.286 / figure.get_figheight()
-    title = f"{setting.name}, round {repeat + 1}"
+    title = trial_name(setting, repeat, rank)
     figure.text(0.065, top, title, fontsize=13, color=INK, weight="bold")
     grid = figure.add_gridspec(
         2, 2, height_ratios=(1.15, 1), width_ratios=(1.9, 1), left=0.105, right=0.985,
@@ -54,6 +57,12 @@ def draw_trace(figure: Figure, setting: Setting, repeat: int, trace: Trace | Non
     _draw_stages(figure.add_subplot(grid[1, 1]), trace)
 
 
+def trial_name(setting: Setting, repeat: int, rank: int = 0) -> str:
+    """Setting and round, and the rank where there are several."""
+    whose = f", rank {rank}" if setting.ranks > 1 else ""
+    return f"{setting.name}, round {repeat + 1}{whose}"
+
+
 def _lanes(setting: Setting, trace: Trace | None) -> int:
     """The workers that were seen, also where the setting does not call them `workers`."""
     seen = max((stamp.worker + 2 for stamp in trace.built), default=1) if trace is not None else 1
@@ -66,7 +75,8 @@ def _draw_memory(axes: Axes, trace: Trace | None) -> None:
     axes.set_xlabel("seconds since the trial began", color=INK, fontsize=9)
     exact = trace is None or all(sample.source != "psutil" for _, sample in trace.memory)
     what = "anonymous PSS" if exact else "private, by psutil: none in flight is seen"
-    axes.set_title(f"memory by process (MiB, {what})", loc="left", fontsize=9, color=INK)
+    whose = "all ranks, " if trace is not None and len(trace.ranks) > 1 else ""
+    axes.set_title(f"memory by process (MiB, {whose}{what})", loc="left", fontsize=9, color=INK)
     if trace is None or not trace.memory:
         _say(axes, "no sample of its memory: it was too short")
         return

@@ -30,23 +30,25 @@ def draw_result(result: ResultLike, figure: Figure | None = None) -> Figure:
 
 
 def draw_setting(
-    result: ResultLike, setting: Setting, repeat: int = 0, figure: Figure | None = None
-) -> Figure:
+    result: ResultLike, setting: Setting, repeat: int = 0, rank: int = 0,
+    figure: Figure | None = None,
+) -> Figure:  # fmt: skip
     """Draw one trial of a result: its workers' timeline, its memory, its stages.
 
     Args:
         result: whatever has events.
         setting: one of its settings.
         repeat: which round's trial, from 0.
+        rank: whose batches, where there are several.
         figure: to draw into; a new one when None.
     """
     from labkit.view.draw_setting import draw_trace
     from labkit.view.figure import new_figure
 
     figure = new_figure() if figure is None else figure
-    traces = trace_events(result.settings, result.events).of(setting.key)
+    traces = trace_events(result.settings, result.events, rank).of(setting.key)
     trace = next((each for each in traces if each.repeat == repeat), None)
-    draw_trace(figure, setting, repeat, trace)
+    draw_trace(figure, setting, repeat, trace, rank)
     return figure
 
 
@@ -112,8 +114,12 @@ def picture_of(result: ResultLike, figure: Figure | None = None) -> Picture:
     return Picture(drawn, alt=describe(result), sentence=result.headline)
 
 
-def picture_of_setting(result: ResultLike, setting: Setting, repeat: int) -> Picture:
+def picture_of_setting(
+    result: ResultLike, setting: Setting, repeat: int, rank: int = 0
+) -> Picture:
     """The picture of one trial; see `draw_setting`."""
-    figure = draw_setting(result, setting, repeat)
+    from labkit.view.draw_setting import trial_name
+
+    figure = draw_setting(result, setting, repeat, rank)
     alt = describe_setting(result, setting, repeat)
-    return Picture(figure, alt=alt, sentence=f"{setting.name}, round {repeat + 1}")
+    return Picture(figure, alt=alt, sentence=trial_name(setting, repeat, rank))

@@ -26,6 +26,7 @@ class SettingBox:
         """Build the widgets; `wake` is called when another trial has been chosen."""
         self.setting: Any = widgets.Dropdown(description="setting", style=_STYLE)
         self.round: Any = widgets.Dropdown(description="round", style=_STYLE)
+        self.rank: Any = widgets.Dropdown(description="rank", style=_STYLE)
         layout = widgets.Layout(
             width=f"{WIDTH * DPI:.0f}px", height=f"{HEIGHT * DPI:.0f}px", object_fit="contain",
             display="none",
@@ -33,26 +34,34 @@ class SettingBox:
         self.image = widgets.Image(format="jpeg", layout=layout)
         self.words = widgets.HTML("Nothing has been measured yet.")
         choices = widgets.HBox(
-            [self.setting, self.round], layout=widgets.Layout(flex_flow="row wrap")
+            [self.setting, self.round, self.rank], layout=widgets.Layout(flex_flow="row wrap")
         )
         self.meaning = widgets.HTML()
         self.box = widgets.VBox([choices, self.words, self.image, self.meaning])
         self._tracer: Tracer | None = None
         self._run: LiveRun | None = None
-        self._taken = 0
+        self._taken = self._rank = 0
         self._shown: tuple[Any, ...] = ()
-        for field in (self.setting, self.round):
+        for field in (self.setting, self.round, self.rank):
             field.observe(lambda _: wake(), "value")
 
     def follow(self, run: LiveRun) -> None:
         """Look into this run from now on."""
-        self._run, self._tracer, self._taken, self._shown = run, Tracer(run.settings), 0, ()
+        self._run, self._shown = run, ()
+        self._read_anew(run, 0)
+
+    def _read_anew(self, run: LiveRun, rank: int) -> None:
+        self._rank, self._tracer, self._taken = rank, Tracer(run.settings, rank), 0
 
     def refresh(self) -> None:
         """Draw the chosen trial anew if something of it has changed; one thread at a time."""
-        run, tracer = self._run, self._tracer
-        if run is None or tracer is None:
+        run = self._run
+        if run is None:
             return
+        if self.rank.value not in (None, self._rank):
+            self._read_anew(run, self.rank.value)
+        tracer = self._tracer
+        assert tracer is not None
         tracer.settings = run.settings
         events = run.events
         for event in events[self._taken :]:
@@ -66,7 +75,8 @@ class SettingBox:
         trace = traces.get(self.round.value or 0)
         if trace is None:
             return
-        state = (trace.trial, len(trace.loaded), len(trace.memory), trace.ended is not None)
+        ended = trace.ended is not None
+        state = (trace.trial, self._rank, len(trace.loaded), len(trace.memory), ended)
         if state != self._shown:
             self._shown = state
             self._draw(setting, trace)
@@ -78,6 +88,9 @@ class SettingBox:
         if self.setting.value is not None:
             rounds = sorted(trace.repeat for trace in tracer.of(self.setting.value.key))
             _offer(self.round, [(str(number + 1), number) for number in rounds])
+            ranks = range(max(1, self.setting.value.ranks))
+            _offer(self.rank, [(str(rank), rank) for rank in ranks])
+            self.rank.layout.display = None if ranks[1:] else "none"
 
     def _draw(self, setting: Setting, trace: Any) -> None:
         from labkit.view.draw_setting import draw_trace
@@ -85,7 +98,7 @@ class SettingBox:
         from labkit.view.picture import to_jpeg
 
         figure = new_figure()
-        draw_trace(figure, setting, trace.repeat, trace)
+        draw_trace(figure, setting, trace.repeat, trace, self._rank)
         self.image.value = to_jpeg(figure)
         self.image.layout.display = None
         ended = trace.ended[1].status.replace("_", " ") if trace.ended else "still running"

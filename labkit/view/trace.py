@@ -20,6 +20,8 @@ from labkit.events import (
 )
 from labkit.records import Setting
 
+_OF_ONE_RANK = (TrialStarted, BatchBuilt, BatchLoaded)
+
 
 @dataclass(slots=True, kw_only=True)
 class Trace:
@@ -29,6 +31,8 @@ class Trace:
     setting: str
     """Key of the setting."""
     repeat: int
+    ranks: set[int] = field(default_factory=set)
+    """Those whose batches were heard of, also where only one rank's are kept."""
     started: TrialStarted | None = None
     ended: tuple[float, TrialEnded] | None = None
     built: list[BatchBuilt] = field(default_factory=list)
@@ -41,7 +45,15 @@ class Trace:
 class Tracer:
     """Takes events one by one and keeps a trace per trial."""
 
-    def __init__(self, settings: Sequence[Setting]) -> None:
+    def __init__(self, settings: Sequence[Setting], rank: int | None = None) -> None:
+        """Start without any.
+
+        Args:
+            settings: of the run.
+            rank: only its batches are kept; those of all ranks when None. Memory and counters are
+                of the whole process tree.
+        """
+        self._rank = rank
         self.settings = settings
         """May be replaced by a plan that has grown."""
         self._traces: dict[str, Trace] = {}
@@ -50,6 +62,10 @@ class Tracer:
         """Add one event; those of the run as a whole and of foreign ids are ignored."""
         trace = self._trace(event.trial)
         if trace is None:
+            return
+        if isinstance(event.body, BatchBuilt | BatchLoaded):
+            trace.ranks.add(event.rank)
+        if isinstance(event.body, _OF_ONE_RANK) and self._rank not in (None, event.rank):
             return
         match event.body:
             case TrialStarted() as body:
@@ -81,9 +97,11 @@ class Tracer:
         return tuple(trace for trace in self._traces.values() if trace.setting == key)
 
 
-def trace_events(settings: Sequence[Setting], events: Iterable[Event]) -> Tracer:
-    """The traces of a whole list of events."""
-    tracer = Tracer(settings)
+def trace_events(
+    settings: Sequence[Setting], events: Iterable[Event], rank: int | None = None
+) -> Tracer:
+    """The traces of a whole list of events; see `Tracer`."""
+    tracer = Tracer(settings, rank)
     for event in events:
         tracer.take(event)
     return tracer

@@ -99,6 +99,10 @@ def test_a_sampler_counts_what_is_asked_of_it() -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(120)
 def test_a_small_run_reproduces_all_of_it() -> None:
-    result = labkit.run("kitchen", size="small", view="none", repeats=1)
+    result = labkit.run(
+        "kitchen", size="small", view="none", repeats=1, predict={0: 1, 1: 1, 2: 2}
+    )
+    assert len(result.guesses) == 3
+    assert labkit.load(result.path).guesses == result.guesses, "they stay with the run"
     assert result.status is Status.COMPLETED
     assert {each.outcome for each in result.verdicts} == {Outcome.REPRODUCED}
