@@ -69,7 +69,8 @@ def start(
         timeout: seconds after which one trial is ended.
         predict: what you expect, drawn beside what is measured: how many times as fast each
             setting will be, by its place on the horizontal axis, such as ``{0: 1, 2: 2, 4: 4}`` for
-            workers; or by story ``{"cpu": {0: 1, 2: 2}}``.
+            workers; or by story ``{"cpu": {0: 1, 2: 2}}``. Places that the run does not have are
+            left out.
         **params: the experiment's own parameters.
 
     Raises:

@@ -87,21 +87,33 @@ def guesses_from_json(raw: Iterable[Mapping[str, Any]]) -> tuple[Guess, ...]:
     return tuple(Guess(**each) for each in raw)
 
 
+def require_match(guesses: Sequence[Guess], settings: Sequence[Setting]) -> None:
+    """Refuse guesses that have nothing to do with a run.
+
+    Raises:
+        ParameterError: there are some, and none is about any of the settings.
+    """
+    if not guesses or match_guesses(guesses, settings):
+        return
+    stories = any(guess.story for guess in guesses)
+    asked = (_place(guess.story, guess.x) for guess in guesses)
+    places = (_place(setting.story if stories else "", setting.x) for setting in settings)
+    raise ParameterError(
+        asked=f"a prediction for {', '.join(asked)}",
+        found="the run has no such setting",
+        do=f"predict for {', '.join(dict.fromkeys(places))}",
+    )
+
+
+def _place(story: str, x: float) -> str:
+    return f"{story}: {x:g}" if story else f"{x:g}"
+
+
 def match_guesses(guesses: Sequence[Guess], settings: Sequence[Setting]) -> tuple[Guessed, ...]:
     """Every guess with the settings that it is about, curve by curve, references first.
 
-    Raises:
-        ParameterError: one is about none of the settings.
+    Guesses about other settings are left out: a run of small size has fewer.
     """
-    for guess in guesses:
-        if not any(map(guess.fits, settings)):
-            what = f"{guess.story}: {guess.x:g}" if guess.story else f"{guess.x:g}"
-            places = {f"{s.story}: {s.x:g}" if guess.story else f"{s.x:g}": None for s in settings}
-            raise ParameterError(
-                asked=f"a prediction for {what}",
-                found="the run has no such setting",
-                do=f"predict for {', '.join(places)}",
-            )
     found: list[Guessed] = []
     curves: dict[tuple[str, str], list[tuple[Setting, float]]] = {}
     for setting in sorted(settings, key=lambda setting: setting.x):

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from labkit.errors import InsufficientSpaceError
-from labkit.guesses import match_guesses
+from labkit.guesses import require_match
 from labkit.machine.environment import read_environment
 from labkit.measure import plan as plans
 from labkit.measure.limits import available_mechanism
@@ -59,13 +59,13 @@ def plan_run(experiment: Experiment, asked: Asked) -> RunPlan:
         InsufficientSpaceError: the disk cannot hold the datasets that are missing.
         ExperimentError: the experiment's settings are none, or not unique.
         MeasureError: nothing here can hold a budget in the way that was asked for.
-        ParameterError: a guess is about none of the settings.
+        ParameterError: there are guesses, but about none of the settings.
     """
     environment = environment_here()
     if experiment.fresh == "cold":
         environment = _with_footprint(environment, experiment.preload)
     settings = plans.make_settings(experiment, asked.params, environment)
-    match_guesses(asked.guesses, settings)
+    require_match(asked.guesses, settings)
     for wish in {item.budget.mechanism for item in settings if item.budget}:
         available_mechanism(wish)
     specs = specs_of(settings)

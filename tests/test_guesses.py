@@ -8,7 +8,14 @@ from typing import Any
 import pytest
 
 from labkit.errors import ParameterError
-from labkit.guesses import Guess, check_guesses, guesses_from_json, match_guesses, told_guesses
+from labkit.guesses import (
+    Guess,
+    check_guesses,
+    guesses_from_json,
+    match_guesses,
+    require_match,
+    told_guesses,
+)
 from labkit.records import Setting
 from labkit.summary import Interval
 
@@ -73,11 +80,18 @@ def test_each_series_is_a_curve_of_its_own() -> None:
     assert len(found) == 4
 
 
-def test_a_place_that_the_run_does_not_have_is_refused_with_those_it_has() -> None:
+def test_a_smaller_run_takes_what_is_about_it() -> None:
+    guesses = check_guesses({0: 1, 4: 4, 8: 8})
+    require_match(guesses, SETTINGS)
+    assert {each.setting.x for each in match_guesses(guesses, SETTINGS)} == {0, 4}
+
+
+def test_guesses_about_nothing_that_the_run_has_are_refused_with_what_it_has() -> None:
+    require_match((), SETTINGS)
     with pytest.raises(ParameterError, match="0, 2, 4"):
-        match_guesses(check_guesses({0: 1, 3: 2}), SETTINGS)
+        require_match(check_guesses({3: 1, 5: 2}), SETTINGS)
     with pytest.raises(ParameterError, match=r"cpu: 0.*waiting: 4"):
-        match_guesses(check_guesses({"disk": {0: 1}}), SETTINGS)
+        require_match(check_guesses({"disk": {0: 1}}), SETTINGS)
 
 
 def test_the_farthest_guess_of_each_curve_is_told() -> None:
