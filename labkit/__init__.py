@@ -14,8 +14,9 @@ if TYPE_CHECKING:
     from labkit.errors import LabkitError
     from labkit.figures import Curves
     from labkit.measure import instrument
+    from labkit.params import Param
     from labkit.rank_budget import budget
-    from labkit.records import Experiment, Needs, Outcome, Param, Setting, Verdict
+    from labkit.records import Experiment, Needs, Outcome, Setting, Verdict
     from labkit.result import Result, load
 
 __version__ = "0.1.0"
@@ -26,7 +27,7 @@ _HOME = {
     "LabkitError": "labkit.errors",
     "Needs": "labkit.records",
     "Outcome": "labkit.records",
-    "Param": "labkit.records",
+    "Param": "labkit.params",
     "Result": "labkit.result",
     "Setting": "labkit.records",
     "Verdict": "labkit.records",

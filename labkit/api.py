@@ -20,8 +20,9 @@ from labkit.measure import plan as plans
 from labkit.measure.plan import Asked
 from labkit.measure.reference import available, load_experiment, reference
 from labkit.measure.runner import Run, clean_up_dead_runs
+from labkit.params import RESERVED
 from labkit.planning import environment_here, plan_run, preview, specs_of
-from labkit.records import RESERVED, Experiment
+from labkit.records import Experiment
 from labkit.result import Result
 from labkit.view.run_protocol import Preview
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-VOCABULARY = ("records", "figures", "events", "errors", "units", "summary")
+VOCABULARY = ("records", "params", "guesses", "figures", "events", "errors", "units", "summary")
 PUBLIC = (
     "labkit.cli", "labkit.api", "labkit.result", "labkit.ledger", "labkit.comparison",
     "labkit.planning", "labkit.ranks", "labkit.rank_budget", "labkit.__main__",

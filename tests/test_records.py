@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from labkit.errors import LabkitError, MeasureError
-from labkit.records import MemoryBudget, Param
+from labkit.records import MemoryBudget
 from labkit.units import format_bytes, format_rate, format_seconds
 
 
@@ -18,13 +18,6 @@ def test_errors_have_three_parts_and_an_exit_code() -> None:
 def test_a_budget_is_positive() -> None:
     with pytest.raises(LabkitError, match="positive"):
         MemoryBudget(limit_bytes=0)
-
-
-def test_ranges_are_told_in_words() -> None:
-    param = Param(name="x", label="", help="", default=1, low=0, high=4)
-    assert param.valid == "a number from 0 up to 4"
-    assert param.check(3.0) == 3
-    assert isinstance(param.check(3.0), int)
 
 
 @pytest.mark.parametrize(

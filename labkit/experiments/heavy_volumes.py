@@ -25,6 +25,7 @@ from labkit.measure.delivery_verdicts import (
 )
 from labkit.measure.prediction import LOOP_BYTES, TYPICAL, Footprint, predicted_peak
 from labkit.measure.verdicts import circumstances
+from labkit.params import Param, Params
 from labkit.records import (
     WISHES,
     Context,
@@ -32,12 +33,10 @@ from labkit.records import (
     Experiment,
     MemoryBudget,
     Needs,
-    Param,
-    Params,
     Setting,
     Trial,
     Verdict,
-)  # fmt: skip
+)
 from labkit.summary import Summary
 from labkit.units import format_bytes
 

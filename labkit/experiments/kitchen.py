@@ -16,18 +16,8 @@ from typing import Any
 from labkit.figures import Lanes
 from labkit.measure import instrument
 from labkit.measure.verdicts import circumstances, counted
-from labkit.records import (
-    Context,
-    Environment,
-    Experiment,
-    Needs,
-    Param,
-    Params,
-    Setting,
-    Step,
-    Trial,
-    Verdict,
-)
+from labkit.params import Param, Params
+from labkit.records import Context, Environment, Experiment, Needs, Setting, Step, Trial, Verdict
 from labkit.summary import Flow, Summary
 
 _LONGEST, _SHORTEST = 1.6, 0.4

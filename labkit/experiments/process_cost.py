@@ -19,18 +19,8 @@ from labkit.measure.look import ask_for_look
 from labkit.measure.noise import mean_interval, ratio_interval
 from labkit.measure.switch_cost import switch_seconds
 from labkit.measure.verdicts import cannot_tell, circumstances, verdict
-from labkit.records import (
-    Context,
-    Environment,
-    Experiment,
-    Needs,
-    Param,
-    Params,
-    Setting,
-    Step,
-    Trial,
-    Verdict,
-)
+from labkit.params import Param, Params
+from labkit.records import Context, Environment, Experiment, Needs, Setting, Step, Trial, Verdict
 from labkit.summary import Costs, SettingSummary, Summary
 
 METHODS = ("fork", "forkserver", "forkserver + torch", "spawn")

@@ -20,17 +20,8 @@ from labkit.measure.prediction import Footprint
 from labkit.measure.rank_verdicts import judge_ranks
 from labkit.measure.switch_cost import switch_seconds
 from labkit.measure.tree_counters import tree_counters
-from labkit.records import (
-    Context,
-    Environment,
-    Experiment,
-    Needs,
-    Param,
-    Params,
-    Setting,
-    Step,
-    Trial,
-)
+from labkit.params import Param, Params
+from labkit.records import Context, Environment, Experiment, Needs, Setting, Step, Trial
 from labkit.units import format_bytes
 
 WORKERS = (0, 1, 2, 4, 8)

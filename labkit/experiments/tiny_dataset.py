@@ -15,17 +15,8 @@ from typing import Any
 from labkit.figures import Curves
 from labkit.measure.noise import ratio_interval
 from labkit.measure.verdicts import circumstances, compare_pair, compare_with_best
-from labkit.records import (
-    Context,
-    Environment,
-    Experiment,
-    Needs,
-    Param,
-    Params,
-    Setting,
-    Trial,
-    Verdict,
-)
+from labkit.params import Param, Params
+from labkit.records import Context, Environment, Experiment, Needs, Setting, Trial, Verdict
 from labkit.summary import SettingSummary, Summary
 
 TENSORS, KEPT, TEXT, SLOW = "tensors", "tensors, workers kept", "text", "few samples"

@@ -20,17 +20,8 @@ from labkit.measure.verdicts import (
     compare_pair,
     compare_transform,
 )
-from labkit.records import (
-    Context,
-    Environment,
-    Experiment,
-    Needs,
-    Param,
-    Params,
-    Setting,
-    Trial,
-    Verdict,
-)  # fmt: skip
+from labkit.params import Param, Params
+from labkit.records import Context, Environment, Experiment, Needs, Setting, Trial, Verdict
 from labkit.summary import SettingSummary, Summary
 
 CPU, WAITING = "cpu", "waiting"

@@ -9,7 +9,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from labkit.figures import HeatMap
-from labkit.records import Experiment, Status, Value
+from labkit.params import Value
+from labkit.records import Experiment, Status
 from labkit.summary import Interval
 from labkit.units import format_rate
 from labkit.view.drawn import Drawn

@@ -9,7 +9,8 @@ from typing import Any
 import ipywidgets as widgets
 
 from labkit.errors import ParameterError
-from labkit.records import Experiment, Param
+from labkit.params import Param
+from labkit.records import Experiment
 
 _STYLE = {"description_width": "11em"}
 _FIELD = {"width": "24em", "flex": "0 0 auto"}

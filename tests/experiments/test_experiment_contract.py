@@ -16,7 +16,8 @@ import pytest
 import labkit.experiments
 from labkit.claims import LEDGER
 from labkit.measure.noise import MIN_PAIRS
-from labkit.records import RESERVED, Environment, Experiment, Outcome, Setting, setting_from_json
+from labkit.params import RESERVED
+from labkit.records import Environment, Experiment, Outcome, Setting, setting_from_json
 from labkit.summary import Summary
 
 NAMES = [module.name for module in pkgutil.iter_modules(labkit.experiments.__path__)]

@@ -12,7 +12,8 @@ import pytest
 from labkit.events import BatchBuilt, BatchLoaded, Body, Event, TrialEnded, TrialStarted
 from labkit.experiments.worker_plateau import CPU, EXPERIMENT, WAITING, sweep
 from labkit.measure.summary import summarise
-from labkit.records import Environment, Outcome, Params, Setting, Status, Verdict
+from labkit.params import Params
+from labkit.records import Environment, Outcome, Setting, Status, Verdict
 
 ENVIRONMENT = Environment(
     machine_id="test", cpu="test", logical_cores=2, usable_cores=2, affinity_cores=2,

@@ -10,7 +10,8 @@ import pytest
 
 from labkit.errors import ExperimentError, LabkitError, ParameterError
 from labkit.measure.plan import check_asked, make_settings, make_trials
-from labkit.records import Experiment, Param, Setting, trial_from_json
+from labkit.params import Param
+from labkit.records import Experiment, Setting, trial_from_json
 
 
 def lab(**changes: Any) -> Experiment:

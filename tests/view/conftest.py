@@ -22,7 +22,8 @@ from labkit.events import (
 )
 from labkit.guesses import Guess
 from labkit.measure.summary import summarise
-from labkit.records import Environment, Experiment, Outcome, Param, Setting, Status, Verdict
+from labkit.params import Param
+from labkit.records import Environment, Experiment, Outcome, Setting, Status, Verdict
 from labkit.summary import Summary
 
 ROUNDS = 2

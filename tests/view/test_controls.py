@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from labkit.errors import ParameterError
-from labkit.records import Param
+from labkit.params import Param
 from labkit.view.controls import Control
 
 

@@ -12,7 +12,8 @@ import pytest
 from PIL import Image
 
 from labkit.figures import HeatMap
-from labkit.records import Environment, Experiment, Param, Setting, Status
+from labkit.params import Param
+from labkit.records import Environment, Experiment, Setting, Status
 from labkit.summary import Interval, SettingSummary, StageSeconds, Summary
 from labkit.view.cells_of_map import core_label, core_steps, grids_of
 from labkit.view.describe import describe
