@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 
 from labkit.events import (
@@ -27,10 +27,8 @@ from labkit.events import (
 )
 from labkit.records import Setting, Status
 from labkit.summary import StageSeconds
+from labkit.view.tally import Point, Tally, mean_stages
 from labkit.view.trace import Trace, Tracer
-
-_LEAST_BATCHES = 2
-"""A running trial shows its rate from here: one batch may have come out of the prefetch queue."""
 
 
 class Phase(StrEnum):
@@ -40,15 +38,6 @@ class Phase(StrEnum):
     PREPARING = "preparing"
     MEASURING = "measuring"
     ENDED = "ended"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Point:
-    """The rate of one trial, so far or at its end."""
-
-    repeat: int
-    samples_per_second: float
-    ended: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,52 +89,6 @@ class Snapshot:
         return statistics.median(rates.values()) if rates else None
 
 
-@dataclass(slots=True)
-class _Tally:
-    """Running sums of one trial."""
-
-    number: int
-    repeat: int
-    whole_epochs: bool
-    ranks: int
-    """In lockstep: rank 0 is counted, for all of them; 1 without torchrun."""
-    clock: float | None = None
-    """When the rate's clock started: the end of the last warm-up batch, or of the first batch."""
-    samples: int = 0
-    batches: int = 0
-    last: float = 0.0
-    status: Status | None = None
-    built: dict[tuple[int, int], BatchBuilt] = field(default_factory=dict)
-    """Stamps of batches whose arrival has not been heard of yet."""
-    stage_samples: int = 0
-    stages: list[float] = field(default_factory=lambda: [0.0] * 4)
-
-    def load(self, t: float, batch: BatchLoaded) -> None:
-        stamps = self.built.pop((batch.epoch, batch.batch), None)
-        if batch.warmup or (self.clock is None and not self.whole_epochs):
-            self.clock = t
-            return
-        if self.clock is None:
-            self.clock = t - batch.step_seconds - batch.wait_seconds
-        self.samples += batch.samples
-        self.batches += 1
-        self.last = t
-        if stamps is not None:
-            self.stage_samples += batch.samples
-            self.stages[0] += stamps.fetch_seconds
-            self.stages[1] += stamps.transform_seconds
-            self.stages[2] += stamps.collate_seconds
-            self.stages[3] += stamps.handover_seconds
-
-    def point(self) -> Point | None:
-        wanted = self.status in (None, Status.COMPLETED)
-        enough = self.batches >= (_LEAST_BATCHES if self.status is None else 1)
-        if not wanted or not enough or self.clock is None or self.last <= self.clock:
-            return None
-        rate = self.ranks * self.samples / (self.last - self.clock)
-        return Point(repeat=self.repeat, samples_per_second=rate, ended=self.status is not None)
-
-
 class Folder:
     """Takes events one by one; `snapshot` says what they add up to."""
 
@@ -162,7 +105,7 @@ class Folder:
         self._prepared = (0, 0)
         self._prepare_began: tuple[float, int] | None = None
         self._prepare_speed: float | None = None
-        self._tallies: dict[str, _Tally] = {}
+        self._tallies: dict[str, Tally] = {}
         self._running: str | None = None
         self._warnings: dict[str, None] = {}
         self._deaths: list[str] = []
@@ -224,7 +167,7 @@ class Folder:
                 return
         self.changes += 1
 
-    def _tally(self, trial: str) -> _Tally | None:
+    def _tally(self, trial: str) -> Tally | None:
         """The sums of a trial; None for the run as a whole and for foreign ids."""
         found = self._tallies.get(trial)
         if found is None:
@@ -233,7 +176,7 @@ class Folder:
                 return None
             number, repeat = place
             setting = self._settings[number]
-            found = _Tally(
+            found = Tally(
                 number=number, repeat=repeat, whole_epochs=setting.whole_epochs,
                 ranks=setting.ranks or 1,
             )  # fmt: skip
@@ -274,7 +217,7 @@ class Folder:
     def snapshot(self, now: float) -> Snapshot:
         """What has been heard; `now` is on the clock of the events (``time.monotonic``)."""
         points: dict[str, list[Point]] = {}
-        stages: dict[int, list[_Tally]] = {}
+        stages: dict[int, list[Tally]] = {}
         for tally in self._tallies.values():
             point = tally.point()
             if point is not None:
@@ -294,7 +237,7 @@ class Folder:
             stages={
                 self._settings[number].key: found
                 for number, tallies in stages.items()
-                if (found := _mean_stages(tallies)) is not None
+                if (found := mean_stages(tallies)) is not None
             },
             statuses={self._settings[n].key: tuple(ends) for n, ends in self._ends.items()},
             memory={self._settings[n].key: held for n, held in self._held.items()},
@@ -320,16 +263,6 @@ class Folder:
         )
         spent = 0.0 if self._mark is None else max(0.0, now - self._mark)
         return max(0.0, left - spent)
-
-
-def _mean_stages(tallies: Sequence[_Tally]) -> StageSeconds | None:
-    samples = sum(tally.stage_samples for tally in tallies)
-    if not samples:
-        return None
-    fetch, transform, collate, handover = (
-        sum(tally.stages[index] for tally in tallies) / samples for index in range(4)
-    )
-    return StageSeconds(fetch=fetch, transform=transform, collate=collate, handover=handover)
 
 
 def fold(
