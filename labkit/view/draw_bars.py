@@ -108,6 +108,7 @@ class _Panel:
         size = 8.5 if len(labels) <= _SMALL_ROWS else 7
         axes.set_yticks(range(len(labels)), labels=labels if named else [], fontsize=size)
         self._height = _ROOM / len(kinds)
+        self._costs: Sequence[Sequence[Costs]] = ()
         self.bars = [
             [
                 Rectangle((0, self._top(row, place)), 0, self._height, facecolor=kind.color,
@@ -134,6 +135,9 @@ class _Panel:
         return row - _ROOM / 2 + place * self._height
 
     def update(self, costs: Sequence[Sequence[Costs]]) -> None:
+        if costs == self._costs:
+            return  # what is not set anew is not drawn anew
+        self._costs = costs
         dots: list[tuple[float, float]] = []
         for place, kind in enumerate(self.kinds):
             for row, trials in enumerate(costs):

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from matplotlib.lines import Line2D
 
 _STYLES = ((BLUE, "o", "-"), (ORANGE, "s", "--"), (GREEN, "^", "-."), (PINK, "D", ":"))
+_Box = list[tuple[float, float]]
+"""Corners of a bar."""
 YOURS = "your prediction"
 _LEAST_TICK_GAP = 0.06
 """Share of the axis that two tick labels keep between them."""
@@ -143,6 +145,7 @@ class _Curve:
     ) -> None:
         color, marker, style = look
         self.series = series
+        self._shown: Sequence[tuple[object, ...]] = ()
         self.band = PolyCollection([], facecolor=color, alpha=0.2, linewidth=0)
         axes.add_collection(self.band, autolim=False)
         self.points: Line2D = axes.plot([], [], marker, color=color, alpha=0.45, markersize=4)[0]
@@ -157,6 +160,10 @@ class _Curve:
         ) if guessed else []  # fmt: skip
 
     def show(self, items: Sequence[Drawn]) -> None:
+        shown = [(item.setting.x, item.rates, item.band, item.expected) for item in items]
+        if shown == self._shown:
+            return  # what is not set anew is not drawn anew
+        self._shown = shown
         dots = [(item.setting.x, rate) for item in items for rate in item.rates]
         bands = [(item.setting.x, item.band) for item in items if item.band is not None]
         self.points.set_data([x for x, _ in dots], [y for _, y in dots])
@@ -226,6 +233,7 @@ class _StagePanel:
                            hatch=stages[0][2] if hatched else None, linewidth=0.4)
             for stages in ([[stage] for stage in STAGES] if hatched else [STAGES])
         ]  # fmt: skip
+        self._boxes: list[list[_Box]] = []
         for bars in self.bars:
             axes.add_collection(bars, autolim=False)
         handles = [
@@ -241,7 +249,7 @@ class _StagePanel:
 
     def update(self, drawn: Sequence[Drawn]) -> None:
         found = {item.setting.key: item.stages for item in drawn}
-        boxes: list[list[list[tuple[float, float]]]] = [[] for _ in self.bars]
+        boxes: list[list[_Box]] = [[] for _ in self.bars]
         longest = 0.0
         for row, key in enumerate(self._keys):
             stages, left = found.get(key), 0.0
@@ -255,8 +263,10 @@ class _StagePanel:
                             (right, row - 0.38)])  # fmt: skip
                 left = right
             longest = max(longest, left)
-        for bars, own in zip(self.bars, boxes, strict=True):
-            bars.set_verts(own)
+        if boxes != self._boxes:
+            self._boxes = boxes
+            for bars, own in zip(self.bars, boxes, strict=True):
+                bars.set_verts(own)
         grow(longest, self.axes.get_xlim()[1], lambda high: self.axes.set_xlim(0, high))
 
 

@@ -127,6 +127,7 @@ class Timeline:
         self.seconds = 0.0
         """How long the trial that is shown has lasted so far."""
         self._numbered = numbered
+        self._come: tuple[str, int, int] | None = None
         dress(axes, "")
         axes.set_title(title, loc="left", fontsize=9, color=INK, pad=2)
         axes.grid(axis="y", visible=False)
@@ -148,6 +149,10 @@ class Timeline:
 
     def show(self, trace: Trace | None) -> None:
         """Show a trial as far as it has come; None shows none."""
+        come = (trace.trial, len(trace.loaded), len(trace.built)) if trace is not None else None
+        if come == self._come:
+            return  # what is not set anew is not drawn anew
+        self._come = come
         bars = bars_of(trace) if trace is not None else []
         by_kind: list[list[list[tuple[float, float]]]] = [[] for _ in _KINDS]
         for kind, lane, begin, end in bars:

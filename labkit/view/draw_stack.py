@@ -192,6 +192,7 @@ class _Row:
             linespacing=1.25,
         ))  # fmt: skip
         self.moving: list[Artist] = [*self.layers, self.facts.now]
+        self._state: tuple[object, ...] = ()
         self._death: tuple[object, ...] = ()
 
     def set_top(self, high: float) -> None:
@@ -202,6 +203,9 @@ class _Row:
 
     def update(self, lane: Lane) -> None:
         """Show what the lane holds now."""
+        if (state := (lane, self.axes.get_xlim()[1])) == self._state:
+            return  # what is not set anew is not drawn anew
+        self._state = state
         xs = [moment.seconds for moment in lane.moments]
         floor = [0.0] * len(xs)
         for place, layer in enumerate(self.layers):
@@ -268,6 +272,7 @@ class _Bars:
             axes.text, 1.04, row, "", transform=axes.get_yaxis_transform(), fontsize=8, color=INK,
             va="center", linespacing=1.25,
         )) for row in range(len(keys))]  # fmt: skip
+        self._state: tuple[object, ...] = ()
         texts = [words.now for words in self.words]
         self.moving: list[Artist] = [*self.bars, *self.whiskers, *texts]
 
@@ -276,6 +281,9 @@ class _Bars:
         longest = max(ends, default=0.0)
         grow(longest, self.axes.get_xlim()[1], lambda high: self.axes.set_xlim(0, high))
         high = self.axes.get_xlim()[1]
+        if (state := (lanes, high)) == self._state:
+            return  # what is not set anew is not drawn anew
+        self._state = state
         for row, lane in enumerate(lanes):
             rate = lane.rate
             self.bars[row].set_width(rate.median if rate else 0.0)

@@ -1,8 +1,9 @@
 """Frames of a run on its way, made cheaply: it shares the machine with what is measured.
 
-Axes, labels and grid are drawn once and kept as a background; a frame restores it and draws the
-moving artists (blitting), then becomes a JPEG. When an axis has grown only its axes are drawn
-anew: that takes 15 ms, and the whole figure 50. One thread at a time may use a `LivePicture`.
+Axes, labels and grid are drawn once and kept as a background; a frame restores it where something
+has moved and draws the artists there (blitting), then becomes a JPEG. When an axis has grown only
+its axes are drawn anew: that takes 15 ms, and the whole figure 50. What changed is known by
+matplotlib's ``stale``. One thread at a time may use a `LivePicture`.
 """
 
 from __future__ import annotations
@@ -24,10 +25,14 @@ from labkit.view.style import DPI, PAPER
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
+    from matplotlib.axes import Axes
 
 LIVE_SCALE = 1.5
 """Pixels of a frame for each of the page's: sharp enough on screens with two, at a third more CPU
 time than one; two would take twice as much (8.6 against 6.4 and 13.7 ms for a timeline)."""
+
+_EDGE = 4
+"""Pixels around a piece for soft edges and the ends of thick lines."""
 
 
 class LivePicture:
@@ -42,8 +47,11 @@ class LivePicture:
         self._paper = np.rint(255 * np.array(to_rgba(PAPER))).astype(np.uint8)
         self._drawing: Drawing | None = None
         self._background: Any = None
+        """Pixels without the moving artists."""
         self._boxes: dict[Artist, Bbox] = {}
         """What each piece of the background covers, in pixels from below."""
+        self._reach: dict[Artist, Bbox] = {}
+        """What the moving artists of each axes cover, as they were drawn last."""
         if self._settings:
             self._draw(empty(self._settings, run.guesses))
 
@@ -52,15 +60,12 @@ class LivePicture:
         drawn = from_snapshot(self._run.settings, snapshot, self._run.guesses)
         if self._drawing is None or self._run.settings != self._settings:
             self._settings = self._run.settings  # the experiment has refined its plan
-            drawing = self._draw(drawn)
+            self._draw(drawn)
         else:
-            drawing = self._drawing
-            drawing.update(drawn)
-            self._canvas.restore_region(self._background)
+            self._drawing.update(drawn)
             if changed := [piece for piece in self._boxes if piece.stale]:
                 self._draw_again(changed)
-        for axes, artist in drawing.moving:
-            axes.draw_artist(artist)
+        self._move()
         stream = io.BytesIO()
         size = self._canvas.get_width_height()
         # JPEG has no alpha; read as RGBX the buffer need not be converted, which takes 2 ms.
@@ -68,20 +73,20 @@ class LivePicture:
         pixels.save(stream, format="JPEG", quality=90)
         return stream.getvalue()
 
-    def _draw(self, drawn: Sequence[Drawn]) -> Drawing:
+    def _draw(self, drawn: Sequence[Drawn]) -> None:
         """Begin anew with these settings, and draw all but the moving artists."""
         run, figure = self._run, self._figure
         drawing = new_drawing(figure, run.experiment, drawn, run.environment, live=True)
         for _, artist in drawing.moving:
             artist.set_animated(True)
         self._canvas.draw()
-        self._drawing, self._background = drawing, self._canvas.copy_from_bbox(figure.bbox)
+        self._drawing = drawing
         pieces: list[Artist] = [*figure.axes, *figure.texts, *figure.legends]
         self._boxes = {piece: self._box(piece) for piece in pieces}
-        return drawing
+        self._keep()
 
     def _draw_again(self, changed: Sequence[Artist]) -> None:
-        """Draw these pieces on the restored background; all when they reach into others."""
+        """Draw these pieces of the background; all of it when they reach into others."""
         now = {piece: self._box(piece) for piece in changed}
         rooms = {piece: Bbox.union([self._boxes[piece], box]) for piece, box in now.items()}
         self._boxes |= now
@@ -93,19 +98,64 @@ class LivePicture:
         ):
             self._canvas.draw()
         else:
+            self._pixels[:] = self._background
             for piece, room in rooms.items():
-                self._wipe(room)
+                self._pixels[self._part(room)] = self._paper
                 piece.draw(self._canvas.get_renderer())
-        self._background = self._canvas.copy_from_bbox(self._figure.bbox)
+        self._keep()
+
+    def _keep(self) -> None:
+        """Take what is drawn for the background, without anything that moves."""
+        self._background = self._pixels.copy()
+        self._reach = {}
+
+    def _move(self) -> None:
+        """Draw the moving artists of those axes of which one has been set anew."""
+        assert self._drawing is not None
+        moving: dict[Axes, list[Artist]] = {}
+        for axes, artist in self._drawing.moving:
+            moving.setdefault(axes, []).append(artist)
+        anew = {axes for axes, own in moving.items() if any(artist.stale for artist in own)}
+        anew |= moving.keys() - self._reach.keys()
+        rooms = {axes: self._room(axes, moving[axes]) for axes in anew}
+        while into := {
+            axes for axes in moving.keys() - anew
+            if any(room.overlaps(self._reach[axes]) for room in rooms.values())
+        }:  # fmt: skip
+            anew |= into
+            rooms |= {axes: self._room(axes, moving[axes]) for axes in into}
+        for room in rooms.values():
+            part = self._part(room)
+            self._pixels[part] = self._background[part]
+        for axes in moving:
+            if axes in anew:
+                for artist in moving[axes]:
+                    axes.draw_artist(artist)
+                    artist.stale = False  # not done of what is invisible
+
+    def _room(self, axes: Axes, moving: Sequence[Artist]) -> Bbox:
+        """What its moving artists cover, or have covered in the last frame."""
+        renderer = self._canvas.get_renderer()
+        free = [artist for artist in moving if not artist.get_clip_on()]
+        extents = [artist.get_window_extent(renderer) for artist in free if artist.get_visible()]
+        reach = Bbox.union([axes.bbox, *extents]).padded(_EDGE)
+        before = self._reach.get(axes, reach)
+        self._reach[axes] = reach
+        return Bbox.union([before, reach])
 
     def _box(self, piece: Artist) -> Bbox:
         """What a piece covers, with room for the ends of thick lines, which its box leaves out."""
         box = piece.get_tightbbox(self._canvas.get_renderer())
-        return Bbox.null() if box is None else box.padded(4)
+        return Bbox.null() if box is None else box.padded(_EDGE)
 
-    def _wipe(self, box: Bbox) -> None:
-        pixels = np.asarray(self._canvas.buffer_rgba())
-        height, width = pixels.shape[:2]
+    @property
+    def _pixels(self) -> Any:
+        """The canvas as an array of rows from above."""
+        return np.asarray(self._canvas.buffer_rgba())
+
+    def _part(self, box: Bbox) -> tuple[slice, slice]:
+        """Rows and columns of a box, whose pixels are counted from below."""
+        height, width = self._pixels.shape[:2]
         left, right = max(0, int(box.x0)), min(width, int(box.x1) + 1)
         top, bottom = max(0, height - int(box.y1) - 1), min(height, height - int(box.y0))
-        pixels[top:bottom, left:right] = self._paper
+        return slice(top, max(top, bottom)), slice(left, max(left, right))

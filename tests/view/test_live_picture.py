@@ -16,7 +16,7 @@ from labkit.view.live_picture import LivePicture
 
 RUNS = sorted((Path(__file__).parents[1] / "data" / "runs").iterdir())
 """A stored run of each lab."""
-_FRAMES = 4
+_FRAMES = 6
 
 
 @dataclass(frozen=True)
@@ -44,16 +44,17 @@ def all_anew(picture: Any) -> Any:
 def test_a_frame_shows_what_a_whole_drawing_shows(path: Path) -> None:
     result = labkit.load(path)
     run: Any = Stored(result.experiment, result.environment, result.settings)
-    picture = LivePicture(run)
+    picture, other = LivePicture(run), LivePicture(run)
     traced = isinstance(run.experiment.figure, TRACED)
     folder = Folder(run.settings, len(run.settings), traced=traced)
     events = sorted(result.events, key=lambda event: event.t)
     step = len(events) // _FRAMES + 1
     for start in range(0, len(events), step):
         folder.take(events[start : start + step])
-        picture.frame(folder.snapshot(0.0))
-        seen = pixels(picture)
-        assert np.abs(seen - all_anew(picture)).max() <= 2, f"after {start + step} events"
+        for each in (picture, other):
+            each.frame(folder.snapshot(0.0))
+        gone = np.abs(pixels(picture) - all_anew(other)).max()
+        assert gone <= 2, f"after {start + step} events"
 
 
 def test_only_what_has_changed_is_drawn_again(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -71,3 +72,18 @@ def test_only_what_has_changed_is_drawn_again(monkeypatch: pytest.MonkeyPatch) -
         picture.frame(folder.snapshot(0.0))
     frames = len(events) // 50 + 1
     assert 0 < len(drawn) < frames / 2, "axes grow in steps, not in every frame"
+
+
+def test_axes_without_news_are_left_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    result = labkit.load(next(path for path in RUNS if path.name == "worker_plateau"))
+    run: Any = Stored(result.experiment, result.environment, result.settings)
+    picture: Any = LivePicture(run)
+    folder = Folder(run.settings, len(run.settings))
+    events = sorted(result.events, key=lambda event: event.t)
+    folder.take(events)
+    picture.frame(folder.snapshot(0.0))
+    touched: list[Any] = []
+    for axes in picture._figure.axes:
+        monkeypatch.setattr(axes, "draw_artist", lambda artist: touched.append(artist))
+    picture.frame(folder.snapshot(0.0))
+    assert not touched
