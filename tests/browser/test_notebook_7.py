@@ -12,7 +12,8 @@ from playwright.sync_api import expect
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 Open = Callable[..., Any]
 _MILLISECONDS = 60_000
-_RUN = "import labkit\nlabkit.run('worker_plateau', workers=[0, 2], repeats=2)"
+_RUN = """import labkit
+labkit.run('worker_plateau', workers=[0, 2], repeats=2, predict={0: 1, 2: 2})"""
 _PANEL = "import labkit\nlabkit.panel('worker_plateau', repeats=40)"
 
 
@@ -32,6 +33,7 @@ def test_a_blocking_run_is_live_and_its_record_stays(open_notebook: Open) -> Non
     notebook.shoot("notebook-7-live")
     expect(notebook.pictures).to_have_count(1, timeout=_MILLISECONDS)
     expect(notebook.live).to_be_hidden()
+    expect(notebook.cell(0)).to_contain_text("you predicted 2 times the rate of 0 workers")
     notebook.wait_idle()
     notebook.no_error()
     notebook.shoot("notebook-7-result")
