@@ -14,7 +14,9 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from browser import driver
 
 TARGET = Path(__file__).parents[2] / "docs" / "panel.png"
-_CELL = "import labkit\nlabkit.panel('worker_plateau', workers=[0, 1, 2, 4], size='full')"
+_CELL = """import labkit
+guess = {0: 1, 1: 1, 2: 2, 4: 4}
+labkit.panel("worker_plateau", workers=[0, 1, 2, 4], predict=guess, size="full")"""
 _FRAMES = 30
 """By then several settings have points of several rounds."""
 
