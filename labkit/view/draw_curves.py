@@ -15,7 +15,19 @@ from matplotlib.patches import Patch
 from labkit.figures import Curves
 from labkit.records import Environment, Experiment, Setting
 from labkit.view.drawn import Drawn
-from labkit.view.style import BLUE, GREEN, INK, ORANGE, PAPER, PINK, STAGES, dress, grow
+from labkit.view.style import (
+    BLUE,
+    GREEN,
+    INK,
+    ORANGE,
+    PAPER,
+    PINK,
+    STAGES,
+    Box,
+    dress,
+    grow,
+    set_boxes,
+)
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
@@ -24,8 +36,6 @@ if TYPE_CHECKING:
     from matplotlib.lines import Line2D
 
 _STYLES = ((BLUE, "o", "-"), (ORANGE, "s", "--"), (GREEN, "^", "-."), (PINK, "D", ":"))
-_Box = list[tuple[float, float]]
-"""Corners of a bar."""
 YOURS = "your prediction"
 _LEAST_TICK_GAP = 0.06
 """Share of the axis that two tick labels keep between them."""
@@ -233,7 +243,7 @@ class _StagePanel:
                            hatch=stages[0][2] if hatched else None, linewidth=0.4)
             for stages in ([[stage] for stage in STAGES] if hatched else [STAGES])
         ]  # fmt: skip
-        self._boxes: list[list[_Box]] = []
+        self._boxes: list[list[Box]] = []
         for bars in self.bars:
             axes.add_collection(bars, autolim=False)
         handles = [
@@ -249,7 +259,7 @@ class _StagePanel:
 
     def update(self, drawn: Sequence[Drawn]) -> None:
         found = {item.setting.key: item.stages for item in drawn}
-        boxes: list[list[_Box]] = [[] for _ in self.bars]
+        boxes: list[list[Box]] = [[] for _ in self.bars]
         longest = 0.0
         for row, key in enumerate(self._keys):
             stages, left = found.get(key), 0.0
@@ -266,7 +276,7 @@ class _StagePanel:
         if boxes != self._boxes:
             self._boxes = boxes
             for bars, own in zip(self.bars, boxes, strict=True):
-                bars.set_verts(own)
+                set_boxes(bars, own)
         grow(longest, self.axes.get_xlim()[1], lambda high: self.axes.set_xlim(0, high))
 
 

@@ -14,7 +14,7 @@ from matplotlib.patches import Patch
 from labkit.events import BatchBuilt
 from labkit.records import Environment, Experiment, Setting
 from labkit.view.drawn import Drawn
-from labkit.view.style import AMBER, BLUE, GREEN, INK, PAPER, PINK, SKY, dress, grow
+from labkit.view.style import AMBER, BLUE, GREEN, INK, PAPER, PINK, SKY, Box, dress, grow, set_boxes
 from labkit.view.trace import Trace
 
 if TYPE_CHECKING:
@@ -154,11 +154,11 @@ class Timeline:
             return  # what is not set anew is not drawn anew
         self._come = come
         bars = bars_of(trace) if trace is not None else []
-        by_kind: list[list[list[tuple[float, float]]]] = [[] for _ in _KINDS]
+        by_kind: list[list[Box]] = [[] for _ in _KINDS]
         for kind, lane, begin, end in bars:
             by_kind[kind].append(_box(kind, lane, begin * 1e3, end * 1e3))
         for collection, boxes in zip(self.bars, by_kind, strict=True):
-            collection.set_verts(boxes)
+            set_boxes(collection, boxes)
         self.seconds = max((end for _, _, _, end in bars), default=0.0)
         if self._numbered and trace is not None:
             self._write_numbers(trace)
@@ -221,6 +221,6 @@ def _lane(stamp: BatchBuilt) -> int:
     return stamp.worker + 1
 
 
-def _box(kind: int, lane: int, begin: float, end: float) -> list[tuple[float, float]]:
+def _box(kind: int, lane: int, begin: float, end: float) -> Box:
     low, high = _STRIP if kind in (_QUEUED, _HANDOVER) else _BAR
     return [(begin, lane + low), (begin, lane + high), (end, lane + high), (end, lane + low)]

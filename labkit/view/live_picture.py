@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from matplotlib.colors import to_rgba
-from matplotlib.transforms import Bbox
+from matplotlib.transforms import Bbox, BboxBase
 from PIL import Image
 
 from labkit.view.drawn import Drawn, empty, from_snapshot
@@ -48,8 +48,9 @@ class LivePicture:
         self._drawing: Drawing | None = None
         self._background: Any = None
         """Pixels without the moving artists."""
-        self._boxes: dict[Artist, Bbox] = {}
-        """What each piece of the background covers, in pixels from below."""
+        self._rooms: dict[Artist, Bbox | None] = {}
+        """Where each piece of the background may be, in pixels from below; None: it reaches into
+        others."""
         self._reach: dict[Artist, Bbox] = {}
         """What the moving artists of each axes cover, as they were drawn last."""
         if self._settings:
@@ -63,7 +64,7 @@ class LivePicture:
             self._draw(drawn)
         else:
             self._drawing.update(drawn)
-            if changed := [piece for piece in self._boxes if piece.stale]:
+            if changed := [piece for piece in self._rooms if piece.stale]:
                 self._draw_again(changed)
         self._move()
         stream = io.BytesIO()
@@ -81,27 +82,22 @@ class LivePicture:
             artist.set_animated(True)
         self._canvas.draw()
         self._drawing = drawing
+        renderer = self._canvas.get_renderer()
         pieces: list[Artist] = [*figure.axes, *figure.texts, *figure.legends]
-        self._boxes = {piece: self._box(piece) for piece in pieces}
+        boxes = [piece.get_tightbbox(renderer) or Bbox.null() for piece in pieces]
+        self._rooms = dict(zip(pieces, rooms_between(boxes, figure.bbox), strict=True))
         self._keep()
 
     def _draw_again(self, changed: Sequence[Artist]) -> None:
         """Draw these pieces of the background; all of it when they reach into others."""
-        now = {piece: self._box(piece) for piece in changed}
-        rooms = {piece: Bbox.union([self._boxes[piece], box]) for piece, box in now.items()}
-        self._boxes |= now
-        if any(
-            room.overlaps(box)
-            for piece, room in rooms.items()
-            for other, box in self._boxes.items()
-            if other is not piece
-        ):
-            self._canvas.draw()
-        else:
-            self._pixels[:] = self._background
-            for piece, room in rooms.items():
-                self._pixels[self._part(room)] = self._paper
-                piece.draw(self._canvas.get_renderer())
+        self._pixels[:] = self._background
+        for piece in changed:
+            room = self._rooms[piece]
+            if room is None:
+                self._canvas.draw()
+                break
+            self._pixels[self._part(room)] = self._paper
+            piece.draw(self._canvas.get_renderer())
         self._keep()
 
     def _keep(self) -> None:
@@ -143,11 +139,6 @@ class LivePicture:
         self._reach[axes] = reach
         return Bbox.union([before, reach])
 
-    def _box(self, piece: Artist) -> Bbox:
-        """What a piece covers, with room for the ends of thick lines, which its box leaves out."""
-        box = piece.get_tightbbox(self._canvas.get_renderer())
-        return Bbox.null() if box is None else box.padded(_EDGE)
-
     @property
     def _pixels(self) -> Any:
         """The canvas as an array of rows from above."""
@@ -159,3 +150,39 @@ class LivePicture:
         left, right = max(0, int(box.x0)), min(width, int(box.x1) + 1)
         top, bottom = max(0, height - int(box.y1) - 1), min(height, height - int(box.y0))
         return slice(top, max(top, bottom)), slice(left, max(left, right))
+
+
+def rooms_between(boxes: Sequence[Bbox], whole: BboxBase) -> list[Bbox | None]:
+    """For each box the room around it, up to the middle of what lies between it and the others.
+
+    Args:
+        boxes: what is drawn, in pixels.
+        whole: where all of it lies.
+
+    Returns:
+        Rooms that do not overlap; None for a box that overlaps another.
+    """
+    rooms: list[Bbox | None] = []
+    for box in boxes:
+        others = [other for other in boxes if other is not box and other.width > 0]
+        if any(box.overlaps(other) for other in others):
+            rooms.append(None)
+            continue
+        x0, y0, x1, y1 = whole.extents
+        for other in others:
+            # Of the sides on which the other lies, the one that leaves the most between them.
+            gaps = {
+                "left": box.x0 - other.x1, "right": other.x0 - box.x1,
+                "below": box.y0 - other.y1, "above": other.y0 - box.y1,
+            }  # fmt: skip
+            match max(gaps, key=gaps.__getitem__):
+                case "left":
+                    x0 = max(x0, (box.x0 + other.x1) / 2)
+                case "right":
+                    x1 = min(x1, (box.x1 + other.x0) / 2)
+                case "below":
+                    y0 = max(y0, (box.y0 + other.y1) / 2)
+                case _:
+                    y1 = min(y1, (box.y1 + other.y0) / 2)
+        rooms.append(Bbox.from_extents(x0, y0, x1, y1))
+    return rooms

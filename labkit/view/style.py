@@ -5,13 +5,14 @@ It must not know what is drawn.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 from labkit.figures import Figure, Stack
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.collections import PolyCollection
 
 WIDTH, HEIGHT, DPI = 11.0, 4.4, 100
 _TALL = 6.4
@@ -31,6 +32,18 @@ _MORE_HEADROOM = 1.5
 """An axis that has grown will grow again: each time all is drawn anew, which takes 0.1 s of CPU."""
 _EMPTY = 1e-3
 """Axes without anything on them end below."""
+
+
+Box = list[tuple[float, float]]
+"""The four corners of a bar, in order."""
+
+
+def set_boxes(bars: PolyCollection, boxes: Sequence[Box]) -> None:
+    """Give a collection its bars: as one array, which takes a third of the time of a list."""
+    import numpy as np
+
+    verts: Any = np.array(boxes) if boxes else []
+    bars.set_verts(verts)
 
 
 def height_of(spec: Figure) -> float:

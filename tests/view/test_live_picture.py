@@ -9,10 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from matplotlib.transforms import Bbox
+
 import labkit
 from labkit.figures import TRACED
 from labkit.view.fold import Folder
-from labkit.view.live_picture import LivePicture
+from labkit.view.live_picture import LivePicture, rooms_between
 
 RUNS = sorted((Path(__file__).parents[1] / "data" / "runs").iterdir())
 """A stored run of each lab."""
@@ -87,3 +89,26 @@ def test_axes_without_news_are_left_as_they_are(monkeypatch: pytest.MonkeyPatch)
         monkeypatch.setattr(axes, "draw_artist", lambda artist: touched.append(artist))
     picture.frame(folder.snapshot(0.0))
     assert not touched
+
+
+def box(x0: float, y0: float, x1: float, y1: float) -> Bbox:
+    return Bbox.from_extents(x0, y0, x1, y1)
+
+
+def test_rooms_meet_in_the_middle_of_what_lies_between() -> None:
+    left, right, above = box(10, 10, 40, 50), box(60, 10, 90, 50), box(10, 70, 90, 80)
+    rooms = rooms_between([left, right, above], box(0, 0, 100, 100))
+    assert [room.extents.tolist() for room in rooms if room is not None] == [
+        [0, 0, 50, 60], [50, 0, 100, 60], [0, 60, 100, 100]
+    ]  # fmt: skip
+
+
+def test_what_overlaps_has_no_room_and_takes_none_from_others() -> None:
+    whole = box(0, 0, 100, 100)
+    rooms = rooms_between([box(0, 0, 30, 30), box(20, 20, 50, 50), box(70, 0, 90, 90)], whole)
+    assert rooms[:2] == [None, None]
+    assert rooms[2] is not None
+    assert rooms[2].x0 == 60
+    (alone,) = rooms_between([box(10, 10, 20, 20)], whole)
+    assert alone is not None
+    assert alone.extents.tolist() == [0, 0, 100, 100]
