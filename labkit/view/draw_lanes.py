@@ -129,7 +129,7 @@ class Timeline:
         self._numbered = numbered
         self._come: tuple[str, int, int] | None = None
         dress(axes, "")
-        axes.set_title(title, loc="left", fontsize=9, color=INK, pad=2)
+        axes.set_title(title, loc="left", fontsize=9, color=INK, pad=2, y=1.0)
         axes.grid(axis="y", visible=False)
         axes.tick_params(labelsize=8)
         names = ["consumer", *(f"worker {number}" for number in range(lanes - 1))]

@@ -97,6 +97,7 @@ class Folder:
     ) -> None:
         """Start with the plan; `traced` keeps single batches and samples of memory, too."""
         self._tracer = Tracer(settings) if traced else None
+        self._keys: list[str] = []
         self.plan(settings, trials_total)
         self.changes = 0
         """Grows whenever a snapshot would show something new."""
@@ -120,6 +121,8 @@ class Folder:
     def plan(self, settings: Sequence[Setting], trials_total: int) -> None:
         """Take over a plan that has grown."""
         self._settings = tuple(settings)
+        if len(settings) != len(self._keys):  # a key is made anew whenever it is asked for
+            self._keys = [setting.key for setting in settings]
         self._total = trials_total
         if self._tracer is not None:
             self._tracer.settings = self._settings
@@ -221,7 +224,7 @@ class Folder:
         for tally in self._tallies.values():
             point = tally.point()
             if point is not None:
-                points.setdefault(self._settings[tally.number].key, []).append(point)
+                points.setdefault(self._keys[tally.number], []).append(point)
                 stages.setdefault(tally.number, []).append(tally)
         running = self._tally(self._running) if self._running else None
         return Snapshot(
@@ -232,18 +235,18 @@ class Folder:
             prepared_per_second=self._prepare_speed,
             trials_done=sum(map(len, self._ends.values())),
             trials_total=self._total,
-            running=self._settings[running.number].key if running else None,
+            running=self._keys[running.number] if running else None,
             points={key: tuple(found) for key, found in points.items()},
             stages={
-                self._settings[number].key: found
+                self._keys[number]: found
                 for number, tallies in stages.items()
                 if (found := mean_stages(tallies)) is not None
             },
-            statuses={self._settings[n].key: tuple(ends) for n, ends in self._ends.items()},
-            memory={self._settings[n].key: held for n, held in self._held.items()},
+            statuses={self._keys[n]: tuple(ends) for n, ends in self._ends.items()},
+            memory={self._keys[n]: held for n, held in self._held.items()},
             traces={}
             if self._tracer is None
-            else {setting.key: self._tracer.of(setting.key) for setting in self._settings},
+            else {key: self._tracer.of(key) for key in self._keys},
             warnings=tuple(self._warnings),
             deaths=tuple(self._deaths),
             seconds_left=self._seconds_left(now),
