@@ -54,7 +54,8 @@ def rounds_missing(named: Sequence[tuple[str, SettingSummary | None]]) -> tuple[
         return tuple(found)
     shared = set.intersection(*(set(item.rates) for _, item in named if item is not None))
     if len(shared) < MIN_PAIRS:
-        return (f"{len(shared)} common rounds; an interval needs at least {MIN_PAIRS}",)
+        rounds = "common round" if len(shared) == 1 else "common rounds"
+        return (f"{len(shared)} {rounds}; an interval needs at least {MIN_PAIRS}",)
     return ()
 
 

@@ -14,7 +14,7 @@ from labkit.view.fold import Folder, Phase, Snapshot
 from labkit.view.live_picture import LivePicture
 from labkit.view.run_protocol import LiveRun, ResultLike
 from labkit.view.status import progress, status_line
-from labkit.view.style import DPI, HEIGHT, WIDTH, height_of
+from labkit.view.style import DPI, WIDTH
 from labkit.view.table import to_html
 
 _POLL_SECONDS = 0.05
@@ -24,17 +24,25 @@ _ROUND_SECONDS = 0.35
 """Between pictures: each costs some milliseconds of a core that the loader could use."""
 
 
+def new_image() -> widgets.Image:
+    """A hidden image for frames: as wide as they are meant to be, or as a narrow page allows.
+
+    Its height follows from theirs. A browser shows the last frame until it has the next, so that
+    nothing below moves.
+    """
+    layout = widgets.Layout(
+        width=f"{WIDTH * DPI:.0f}px", max_width="100%", height="auto", display="none"
+    )
+    return widgets.Image(format="jpeg", layout=layout)
+
+
 class LiveBox:
     """A status line, a bar and a picture of fixed size."""
 
     def __init__(self) -> None:
-        width = f"{WIDTH * DPI:.0f}px"
-        layout = widgets.Layout(
-            width=width, height=f"{HEIGHT * DPI:.0f}px", display="none", object_fit="contain"
-        )  # a narrow page must not squeeze it
         self.status = widgets.HTML("starting")
         self.bar = widgets.FloatProgress(min=0, max=1, layout=widgets.Layout(width="400px"))
-        self.image = widgets.Image(format="jpeg", layout=layout)
+        self.image = new_image()
         self.hint = widgets.HTML()
         self.here = widgets.ToggleButton(
             description="Show the result here", layout=widgets.Layout(display="none", width="16em")
@@ -49,7 +57,6 @@ class LiveBox:
     def expect(self, run: LiveRun, hint: str) -> None:
         """Make room for a run that has been started."""
         self.status.value, self.bar.value = "starting", 0.0
-        self.image.layout.height = f"{height_of(run.experiment.figure) * DPI:.0f}px"
         self.hint.value = f"<em>{html.escape(hint)}</em>"
         self.bar.layout.display = None
         self._result, self.here.value, self.here.layout.display = None, False, "none"

@@ -11,9 +11,9 @@ from typing import Any
 import ipywidgets as widgets
 
 from labkit.records import Setting
+from labkit.view.live_box import new_image
 from labkit.view.memory_words import memory_html
 from labkit.view.run_protocol import LiveRun
-from labkit.view.style import DPI, HEIGHT, WIDTH
 from labkit.view.trace import Tracer
 
 _STYLE = {"description_width": "5em"}
@@ -27,11 +27,7 @@ class SettingBox:
         self.setting: Any = widgets.Dropdown(description="setting", style=_STYLE)
         self.round: Any = widgets.Dropdown(description="round", style=_STYLE)
         self.rank: Any = widgets.Dropdown(description="rank", style=_STYLE)
-        layout = widgets.Layout(
-            width=f"{WIDTH * DPI:.0f}px", height=f"{HEIGHT * DPI:.0f}px", object_fit="contain",
-            display="none",
-        )  # fmt: skip
-        self.image = widgets.Image(format="jpeg", layout=layout)
+        self.image = new_image()
         self.words = widgets.HTML("Nothing has been measured yet.")
         choices = widgets.HBox(
             [self.setting, self.round, self.rank], layout=widgets.Layout(flex_flow="row wrap")

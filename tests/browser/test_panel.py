@@ -54,6 +54,15 @@ def long_run(open_notebook: Open, *, frames: int) -> Any:
     return notebook
 
 
+_WATCH_SIZE = """image => {
+  window.sizes = [];
+  new ResizeObserver(([entry]) => {
+    if (image.clientWidth) window.sizes.push([image.clientWidth, image.clientHeight]);
+  }).observe(image);
+}"""
+"""Keeps every size that an image has while it is shown."""
+
+
 def text_of(notebook: Any, number: int = 0) -> str:
     return str(notebook.cell(number).inner_text())
 
@@ -65,8 +74,16 @@ def test_a_panel_runs_and_its_record_stays(open_notebook: Open, site: Any, tmp_p
     notebook.shoot("panel-before")
     notebook.button("Run").click()
     expect(notebook.button("Stop")).to_be_enabled(timeout=_MILLISECONDS)
+    notebook.see_frames(1)
+    notebook.live.evaluate(_WATCH_SIZE)
     notebook.see_frames(3)
     notebook.shoot("panel-live")
+    shown = notebook.live.evaluate(
+        "image => [image.clientWidth, image.naturalWidth, image.naturalHeight]"
+    )
+    ((width, height),) = notebook.page.evaluate("sizes")  # one: nothing jumps between frames
+    assert width == shown[0] < 1100, "this page is narrow"
+    assert abs(height / width - shown[2] / shown[1]) < 0.01, "it is not squeezed"
     expect(notebook.pictures).to_have_count(1, timeout=_MILLISECONDS)
     expect(notebook.live).to_be_hidden()
     expect(notebook.button("Run")).to_be_enabled()
