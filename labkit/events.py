@@ -205,7 +205,6 @@ Body = (
     | CountersSampled | WarningCaught | TrialEnded | ExperimentEnded
 )  # fmt: skip
 _encode = json.JSONEncoder(separators=(",", ":")).encode  # json.dumps makes one at every call
-_decode = json.JSONDecoder().raw_decode  # json.loads asks more before it begins
 _BODIES: dict[str, type[Any]] = {body.__name__: body for body in Body.__args__}
 _KNOWN = {
     kind: frozenset(each.name for each in dataclasses.fields(kind))
@@ -260,9 +259,7 @@ def from_line(line: str) -> Event | None:
     Fields that a later version added are ignored, so that an older reader still opens the run.
     """
     try:
-        raw, end = _decode(line)
-        if line[end:].strip():
-            return None
+        raw = json.loads(line)
         kind = _BODIES.get(raw["kind"])
         if kind is None:
             return None

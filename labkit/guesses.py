@@ -130,12 +130,15 @@ def match_guesses(guesses: Sequence[Guess], settings: Sequence[Setting]) -> tupl
     return tuple(found)
 
 
-def told_guesses(guessed: Sequence[Guessed], bands: Mapping[str, Interval]) -> tuple[str, ...]:
+def told_guesses(
+    guessed: Sequence[Guessed], bands: Mapping[str, Interval | None]
+) -> tuple[str, ...]:
     """A sentence for each curve, on the guess that was the farthest from what was measured.
 
     Args:
         guessed: of `match_guesses`.
-        bands: measured samples per second with their noise, by `Setting.key`.
+        bands: measured samples per second with their noise, by `Setting.key`; None, or no entry,
+            where a setting finished nothing.
     """
     curves: dict[str, list[tuple[float, str]]] = {}
     for each in guessed:

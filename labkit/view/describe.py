@@ -30,8 +30,8 @@ def describe(result: ResultLike) -> str:
 def describe_guesses(result: ResultLike) -> tuple[str, ...]:
     """What the learner had expected against what was measured, a sentence for each curve."""
     guessed = match_guesses(result.guesses, [item.setting for item in result.summary])
-    found = {item.setting.key: item.samples_per_second for item in result.summary}
-    return told_guesses(guessed, {key: band for key, band in found.items() if band is not None})
+    bands = {item.setting.key: item.samples_per_second for item in result.summary}
+    return told_guesses(guessed, bands)
 
 
 def _describe(result: ResultLike) -> str:

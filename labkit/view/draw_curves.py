@@ -126,9 +126,7 @@ class _StoryPanel:
             _Curve(axes, name, looks[number % len(looks)], guessed=guessed)
             for number, name in enumerate(series)
         ]
-        self.moving = [
-            artist for curve in self.curves for artist in (*curve.moving, *curve.ghost)
-        ]
+        self.moving = [artist for curve in self.curves for artist in curve.moving]
 
     def update(self, drawn: Sequence[Drawn]) -> None:
         own = sorted(
@@ -163,11 +161,11 @@ class _Curve:
             [], [], marker=marker, linestyle=style, color=color, linewidth=2, markersize=6,
             label=series,
         )[0]  # fmt: skip
-        self.moving: tuple[Artist, ...] = (self.band, self.points, self.line)
         self.ghost: list[Line2D] = axes.plot(
             [], [], marker=marker, linestyle=(0, (1, 1.5)), color=INK, linewidth=1.2, markersize=6,
             markerfacecolor=PAPER, label=YOURS,
         ) if guessed else []  # fmt: skip
+        self.moving: tuple[Artist, ...] = (self.band, self.points, self.line, *self.ghost)
 
     def show(self, items: Sequence[Drawn]) -> None:
         shown = [(item.setting.x, item.rates, item.band, item.expected) for item in items]

@@ -101,8 +101,7 @@ def _by_key(guesses: Sequence[Guess], settings: Sequence[Setting]) -> dict[str, 
     return {each.setting.key: each for each in match_guesses(guesses, settings)}
 
 
-def _expected(
-    guess: Guessed | None, found: Mapping[str, Interval] | Mapping[str, Interval | None]
-) -> float | None:
-    base = None if guess is None else found.get(guess.reference.key)
-    return None if guess is None or base is None else guess.ratio * base.median
+def _expected(guess: Guessed | None, found: Mapping[str, Interval | None]) -> float | None:
+    if guess is None or (base := found.get(guess.reference.key)) is None:
+        return None
+    return guess.ratio * base.median

@@ -51,7 +51,8 @@ class LivePicture:
         self._rooms: dict[Artist, Bbox | None] = {}
         """Where each piece of the background may be, in pixels from below; None: it reaches into
         others."""
-        self._reach: dict[Artist, Bbox] = {}
+        self._moving: dict[Axes, list[Artist]] = {}
+        self._reach: dict[Axes, Bbox] = {}
         """What the moving artists of each axes cover, as they were drawn last."""
         if self._settings:
             self._draw(empty(self._settings, run.guesses))
@@ -78,8 +79,10 @@ class LivePicture:
         """Begin anew with these settings, and draw all but the moving artists."""
         run, figure = self._run, self._figure
         drawing = new_drawing(figure, run.experiment, drawn, run.environment, live=True)
-        for _, artist in drawing.moving:
+        self._moving = {}
+        for axes, artist in drawing.moving:
             artist.set_animated(True)
+            self._moving.setdefault(axes, []).append(artist)
         self._canvas.draw()
         self._drawing = drawing
         renderer = self._canvas.get_renderer()
@@ -107,10 +110,7 @@ class LivePicture:
 
     def _move(self) -> None:
         """Draw the moving artists of those axes of which one has been set anew."""
-        assert self._drawing is not None
-        moving: dict[Axes, list[Artist]] = {}
-        for axes, artist in self._drawing.moving:
-            moving.setdefault(axes, []).append(artist)
+        moving = self._moving
         anew = {axes for axes, own in moving.items() if any(artist.stale for artist in own)}
         anew |= moving.keys() - self._reach.keys()
         rooms = {axes: self._room(axes, moving[axes]) for axes in anew}
@@ -123,9 +123,9 @@ class LivePicture:
         for room in rooms.values():
             part = self._part(room)
             self._pixels[part] = self._background[part]
-        for axes in moving:
+        for axes, own in moving.items():  # in their order: they may reach into one another
             if axes in anew:
-                for artist in moving[axes]:
+                for artist in own:
                     axes.draw_artist(artist)
                     artist.stale = False  # not done of what is invisible
 

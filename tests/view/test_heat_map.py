@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from PIL import Image
+from view.stale import stale_after
 
 from labkit.figures import HeatMap
 from labkit.params import Param
@@ -151,16 +152,6 @@ def test_a_panel_per_story_on_the_same_axes(mapped: Experiment, environment: Env
     for axes in (first, second):
         assert [tick.get_text() for tick in axes.get_xticklabels()] == ["0", "4"]
         assert axes.get_ylim() == (-0.5, 1.5)
-
-
-def stale_after(drawing: Any, drawn: list[Drawn]) -> bool:
-    """Whether an update changes what does not move."""
-    figure = drawing.panels[0].axes.get_figure()
-    for _, artist in drawing.moving:
-        artist.set_animated(True)
-    figure.canvas.draw()
-    drawing.update(drawn)
-    return any(axes.stale for axes in figure.axes)
 
 
 def test_a_trial_that_runs_moves_and_settles_when_it_ends(

@@ -11,12 +11,14 @@ import pytest
 from matplotlib.transforms import Bbox
 
 import labkit
+from labkit.events import Event
 from labkit.figures import TRACED
 from labkit.view.fold import Folder
 from labkit.view.live_picture import LivePicture, rooms_between
 
 RUNS = sorted((Path(__file__).parents[1] / "data" / "runs").iterdir())
 """A stored run of each lab."""
+PLATEAU = next(path for path in RUNS if path.name == "worker_plateau")
 _FRAMES = 6
 
 
@@ -28,6 +30,15 @@ class Stored:
     environment: Any
     settings: Any
     guesses: Any = ()
+
+
+def replay(path: Path) -> tuple[Any, Folder, list[Event]]:
+    """A stored run, what folds its events, and these in the order of their times."""
+    result = labkit.load(path)
+    run = Stored(result.experiment, result.environment, result.settings)
+    traced = isinstance(run.experiment.figure, TRACED)
+    folder = Folder(run.settings, len(run.settings), traced=traced)
+    return run, folder, sorted(result.events, key=lambda event: event.t)
 
 
 def pixels(picture: Any) -> Any:
@@ -43,12 +54,8 @@ def all_anew(picture: Any) -> Any:
 
 @pytest.mark.parametrize("path", RUNS, ids=lambda path: path.name)
 def test_a_frame_shows_what_a_whole_drawing_shows(path: Path) -> None:
-    result = labkit.load(path)
-    run: Any = Stored(result.experiment, result.environment, result.settings)
+    run, folder, events = replay(path)
     picture, other = LivePicture(run), LivePicture(run)
-    traced = isinstance(run.experiment.figure, TRACED)
-    folder = Folder(run.settings, len(run.settings), traced=traced)
-    events = sorted(result.events, key=lambda event: event.t)
     step = len(events) // _FRAMES + 1
     for start in range(0, len(events), step):
         folder.take(events[start : start + step])
@@ -59,11 +66,8 @@ def test_a_frame_shows_what_a_whole_drawing_shows(path: Path) -> None:
 
 
 def test_only_what_has_changed_is_drawn_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    result = labkit.load(next(path for path in RUNS if path.name == "worker_plateau"))
-    run: Any = Stored(result.experiment, result.environment, result.settings)
+    run, folder, events = replay(PLATEAU)
     picture: Any = LivePicture(run)
-    folder = Folder(run.settings, len(run.settings))
-    events = sorted(result.events, key=lambda event: event.t)
     drawn: list[list[Any]] = []
     again = picture._draw_again
     monkeypatch.setattr(picture, "_draw_again", lambda some: (drawn.append(some), again(some)))
@@ -76,11 +80,8 @@ def test_only_what_has_changed_is_drawn_again(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_axes_without_news_are_left_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
-    result = labkit.load(next(path for path in RUNS if path.name == "worker_plateau"))
-    run: Any = Stored(result.experiment, result.environment, result.settings)
+    run, folder, events = replay(PLATEAU)
     picture: Any = LivePicture(run)
-    folder = Folder(run.settings, len(run.settings))
-    events = sorted(result.events, key=lambda event: event.t)
     folder.take(events)
     picture.frame(folder.snapshot(0.0))
     touched: list[Any] = []
