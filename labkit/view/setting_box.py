@@ -49,13 +49,8 @@ class SettingBox:
     def _read_anew(self, run: LiveRun, rank: int) -> None:
         self._rank, self._tracer, self._taken = rank, Tracer(run.settings, rank), 0
 
-    def refresh(self) -> None:
-        """Draw the chosen trial anew if something of it has changed; one thread at a time."""
-        run = self._run
-        if run is None:
-            return
-        if self.rank.value not in (None, self._rank):
-            self._read_anew(run, self.rank.value)
+    def _read(self, run: LiveRun) -> Tracer:
+        """Take what has been heard since; the tracer has all of it then."""
         tracer = self._tracer
         assert tracer is not None
         tracer.settings = run.settings
@@ -63,7 +58,17 @@ class SettingBox:
         for event in events[self._taken :]:
             tracer.take(event)
         self._taken = len(events)
-        self._offer(run.settings, tracer)
+        return tracer
+
+    def refresh(self) -> None:
+        """Draw the chosen trial anew if something of it has changed; one thread at a time."""
+        run = self._run
+        if run is None:
+            return
+        self._offer(run.settings, self._read(run))
+        if self.rank.value not in (None, self._rank):  # chosen, or offered with another setting
+            self._read_anew(run, self.rank.value)
+        tracer = self._read(run)  # now: an offer that is taken draws by itself
         setting = self.setting.value
         if setting is None:
             return

@@ -65,6 +65,20 @@ def test_a_rank_is_chosen_where_there_are_several(ranks: Result) -> None:
     assert box.words.value == words, "both have come as far"
 
 
+def test_a_setting_without_that_rank_shows_its_own(ranks: Result) -> None:
+    run: Any = Stored(ranks.settings, ranks.events)
+    box = SettingBox(lambda: box.refresh())  # as a panel does while nothing runs
+    box.follow(run)
+    box.refresh()
+    box.setting.value = of(ranks, "1 x 2")
+    alone = box.image.value, box.words.value
+    box.setting.value = of(ranks, "2 x 2")
+    box.rank.value = 1
+    box.setting.value = of(ranks, "1 x 2")
+    assert box.rank.value == 0
+    assert (box.image.value, box.words.value) == alone
+
+
 def test_the_picture_names_the_rank_and_knows_which_there_are(ranks: Result) -> None:
     assert ranks.plot_setting("2 x 2", rank=1).sentence == "2 x 2, round 1, rank 1"
     assert ranks.plot_setting("1 x 2").sentence == "1 x 2, round 1"
